@@ -47,7 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{name}: {error}") from None
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
-    # If an option `-m` mentions `exhaustive`, it selects the tests. If not, exhaustive tests are deselected.
+    # An option `-m` that mentions `exhaustive` selects the tests. Without such an option, exhaustive tests are
+    # deselected.
     if "exhaustive" not in config.option.markexpr:
         dropped = [item for item in items if item.get_closest_marker("exhaustive") is not None]
         items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]
@@ -55,10 +56,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_cases(cases: list[pytest.Function]) -> None:
-    """Leaves the mark `exhaustive` on the cases of a test that `make test` does not run.
+    """Leaves the mark `exhaustive` only on those cases of a test that `make test` does not run.
 
     Raises:
-      ValueError: a mark names what no case has, and the test is collected as a whole.
+      ValueError: a mark names something that no case has. Not raised if the command line selects single cases.
     """
     if cases[0].get_closest_marker("diagonal") is not None:
         chosen = set(_chosen(cases))

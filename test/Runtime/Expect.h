@@ -12,7 +12,7 @@
 #include <iostream>
 #include <string>
 
-/// Prints the source location and ends the test unless the condition holds.
+/// Unless the condition holds, prints the source location and ends the test.
 #define EXPECT(condition)                                                      \
   do {                                                                         \
     if (!(condition)) {                                                        \
@@ -22,7 +22,7 @@
     }                                                                          \
   } while (false)
 
-/// Prints both texts and ends the test unless the message contains the text.
+/// Unless the message contains the text, prints both and ends the test.
 #define EXPECT_ERROR(message, text)                                            \
   do {                                                                         \
     std::string said = (message);                                              \

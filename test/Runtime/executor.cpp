@@ -81,8 +81,8 @@ static void testSpaces() {
   EXPECT(y[0] == 0 && y[1] == 20 + 200 + 2000);
 }
 
-/// Uses a launch with 100 buffers, for which the executor may not have
-/// preallocated memory.
+/// Uses a launch with 100 buffers, which may be more than those for which the
+/// executor has preallocated memory.
 static void testManyBuffers() {
   Plan plan;
   plan.states = {{"x", "i8", {100}}};
@@ -131,8 +131,8 @@ static void testScratch() {
     EXPECT(isOwn);
 }
 
-/// A kernel whose input is the number of the check's message if the check
-/// fails, or 0 if it succeeds.
+/// A kernel with one check. The kernel's input is the number of the message
+/// with which the check fails, or 0 if the check succeeds.
 static void fail(char *const *buffers, char *, int64_t *error, int64_t,
                  int64_t) {
   if (*buffers[0])

@@ -69,9 +69,9 @@ static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
     __atomic_store_n(error, 1, __ATOMIC_RELAXED);
 }
 
-/// Runs steps from a caller with another environment: kernels on the caller's
-/// thread and on workers use that of (V2), and the caller's environment is
-/// restored, even if a step fails.
+/// Runs steps from a caller whose environment is not that of (V2): kernels on
+/// the caller's thread and on workers use that of (V2), and the caller's
+/// environment is restored, even if a step fails.
 static void testSteps() {
   constexpr uint64_t items = 4096;
   Plan plan;

@@ -151,8 +151,8 @@ static void testBytes(const Plan &plan) {
   EXPECT_ERROR(read(changed(0, 0)), "not a launch plan");
   EXPECT_ERROR(read(changed(12, 2)), "launch plan of version 2, expected 1");
   EXPECT_ERROR(read(changed(16, 2)), "processor of number 2");
-  // Replaces each number: the reader must not allocate memory for data that is
-  // absent, and accepts no plan with a second encoding.
+  // Replaces each number. The reader must not allocate memory for data that is
+  // absent, and must refuse any other encoding of a plan than the writer's.
   for (size_t at = 0; at + 4 <= bytes.size(); ++at)
     for (uint32_t number : {0u, 1u, 5u, 0xffffu, 0x7fffffffu, 0xffffffffu}) {
       std::string input = changed(at, number);
@@ -162,7 +162,7 @@ static void testBytes(const Plan &plan) {
     }
 }
 
-/// The last launch has no buffers: its flags are 8 bytes before the end.
+/// The last launch has no buffers, so its flags are 8 bytes before the end.
 static void testFlags() {
   std::string bytes = writePlan(makeHostPlan());
   bytes[bytes.size() - 8] = 2;

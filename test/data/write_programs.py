@@ -158,8 +158,8 @@ FOLDERS = {
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:
-    """Runs each step from the initial state on the reference interpreter. Returns the names of the program's tensors,
-    and the hashes of each step's results or its failure."""
+    """Runs each step from the initial state on the reference interpreter. Returns the names of the program's tensors
+    and, for each step, the hashes of its results or its failure."""
     executable, results = repro_mlir.compile(program, "reference"), []
     for inputs in steps:
         try:

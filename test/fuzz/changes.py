@@ -3,8 +3,8 @@
 
 """Changes Python state between two steps: the second step must use the new state or be refused.
 
-For each type of state (state_kinds.py), a number that depends on the state is read by forward, by the loss function or
-by the optimizer's step. The second step must return the bits of a trainer that is created after the change.
+For each type of state (state_kinds.py), the model's forward, the loss function or the optimizer's step reads a number
+that depends on the state. The second step must return the bits of a trainer that is created after the change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer
 
 
 def outcome(kind: Kind, place: str) -> str:
-    """Returns the outcome of a change: `taken` (the step used the new state), `same` (the change needed no other
+    """Returns the outcome of a change: `taken` (the second step captured another program), `same` (it ran the same
     program), `refused: MESSAGE`, or `finding: ...`."""
     with restored():
         module = kind.module()

@@ -1,9 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Fuzzes complete commands with damaged files and with damaged messages from peers (run by readers.py).
-
-Each command must end with a documented status, report a failure in one line, and escape everything that it prints.
+"""Commands that readers.py fuzzes with damaged files and with damaged messages from peers. Each command must end with a
+documented status, report a failure in one line, and escape everything that it prints.
 """
 
 from __future__ import annotations

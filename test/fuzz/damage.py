@@ -29,8 +29,8 @@ _PIECES = [
 
 
 def mutate(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
-    """Applies one, two or four changes. If the data is JSON, half of them change, add or remove a value; the others
-    change bytes."""
+    """Applies one, two or four changes, which modify bytes. If the data is JSON, half of the changes modify, add or
+    remove a value instead."""
     for _ in range(draw.choice([1, 1, 1, 2, 4])):
         changed = _json(data, draw) if draw.random() < 0.5 else None
         data = _bytes(data, corpus, draw) if changed is None else changed

@@ -101,7 +101,7 @@ def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
 def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
     """Runs the child; never returns."""
     try:
-        # Drops what an item prints, because the number of an item suffices to reproduce it.
+        # Drops the output of an item: to reproduce the item, its number is enough.
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(quiet, stream)

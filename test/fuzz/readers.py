@@ -114,8 +114,8 @@ def tensors(folder: Path) -> Reader:
 
 
 def artifact(folder: Path) -> Reader:
-    """Returns a reader of damaged artifacts: the reader of the inspection tool. test/fuzz/native tests the reader of
-    the executor."""
+    """Returns a reader of damaged artifacts that calls `read_artifact`. test/fuzz/native tests the executor's
+    reader."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         changed = mutate(data, seeds, draw)
@@ -157,7 +157,7 @@ def text(folder: Path) -> Reader:
 
 
 def stored(folder: Path) -> Reader:
-    """Returns a reader of programs as bytes; half of the mutations change a number in place."""
+    """Returns a reader of programs in their stored form; half of the mutations change a number in place."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.5:
@@ -268,7 +268,8 @@ READERS: dict[str, Callable[[Path], Reader]] = {
 
 
 def corpus(reader: str) -> list[Path]:
-    """Returns the committed inputs of a reader; those of a command include the inputs of the reader of its file."""
+    """Returns the committed inputs of a reader. Readers such as `inspect-bundle-command` also use those of the reader
+    of the file (`bundle`), and `verify-command` uses those of `receipt`."""
     names = [reader, *(["receipt"] if reader == "verify-command" else []), *reader.split("-")[1:2]]
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 

@@ -154,8 +154,8 @@ def door_of(group: int) -> str:
 
 
 def work(known: dict[int, list[str]]) -> forked.Work:
-    """Returns a function that returns the outcome of a number. For the first number of a group, it runs the whole group
-    and stores the outcomes in `known`; for the other numbers, it looks up the outcome there."""
+    """Returns a function that returns the outcome of the program with a given number. For the first number of a group,
+    it runs the whole group and stores the outcomes in `known`; for the other numbers, it looks up the outcome there."""
 
     def of(number: int) -> str:
         group, place = divmod(number, GROUP)
@@ -226,7 +226,8 @@ def forked_outcome(program: Program, group: int, door: str) -> str:
 
 
 def replay(door: str) -> list[str]:
-    """Runs the programs of the corpus through an entry point and returns a line for each whose outcome is not "ok"."""
+    """Runs the programs of the corpus through an entry point and returns a line for each program whose outcome is not
+    "ok"."""
     files = sorted(CORPUS.glob("*.py"))
     programs = [torch_programs.read(file) for file in files]
     found = zip(files, outcomes(programs, list(DOORS).index(door) + 1, door), strict=True)

@@ -85,8 +85,8 @@ def _definitions() -> dict[Any, Callable[..., Any]]:
 
 
 class _SampledByDefinition(TorchFunctionMode):
-    """Computes `grid_sample` by its decomposition, because PyTorch has none for the operator that computes its
-    gradient."""
+    """Computes `grid_sample` by its decomposition, because PyTorch has no decomposition of the operator that computes
+    the gradient of `grid_sample`."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is not torch.nn.functional.grid_sample:
@@ -101,7 +101,7 @@ class _Far:
 
     def __init__(self, want: Results, got: Results) -> None:
         known = [*zip(got.gradients, want.gradients, strict=True)]
-        # The numbers of the inputs for which we or PyTorch have a gradient.
+        # The numbers of the inputs for which this package or PyTorch has a gradient.
         self._slopes = [i for i, (mine, other) in enumerate(known) if mine is not None or other is not None]
         names = [*(f"result {i}" for i in range(len(want.values))), *(f"gradient of x{i}" for i in self._slopes)]
         self._want, self._names = want, names
@@ -230,7 +230,8 @@ def _same(value: torch.Tensor) -> torch.Tensor:
 
 
 def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False) -> Iterator[Results]:
-    """Yields a run of the function for each change. Skips runs that fail, as float64 does where types must match."""
+    """Yields a run of the function for each change. Skips runs that fail, for example because an operator does not
+    accept float64."""
     for change in changes:
         try:
             yield _run(case, change, in_double=in_double)

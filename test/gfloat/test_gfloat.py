@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q3) Compares the values of codes, and rounding to codes, with the package gfloat, in a separate environment
+"""(Q1), (Q3) Compares the values of codes, and rounding to codes, with the package `gfloat`, in a separate environment
 (`make gfloat-test`)."""
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def test_roundings(name: str, ours: object, theirs: RoundMode) -> None:
 @pytest.mark.parametrize("name", THEIRS)
 @pytest.mark.parametrize("bits", [1, 8, 13, 16])
 def test_stochastic(name: str, bits: int) -> None:
-    """Compares stochastic rounding with gfloat's mode StochasticFastest, which adds the random bits in the same way."""
+    """Compares stochastic rounding with the mode StochasticFastest of `gfloat`, which adds the random bits in the same
+    way."""
     x = values()
     random = np.random.default_rng(bits).integers(0, 2**bits, len(x))
     got = decode(round_elements(x, FORMATS[name], stochastic(bits), random=random), FORMATS[name])

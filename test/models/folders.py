@@ -80,7 +80,7 @@ def gpt2_folder(path: Path, seed: int = 0) -> Path:
 
 
 def llama_folder(path: Path, head_size: int = 8) -> Path:
-    """Writes a folder with a Llama model and a tokenizer of pieces, without a chat template."""
+    """Writes a folder with a Llama model and a SentencePiece-like tokenizer, without a chat template."""
     tokenizer = piece_tokenizer()
     torch.manual_seed(1)
     config = transformers.LlamaConfig(

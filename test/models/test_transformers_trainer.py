@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Trainer of transformers with compiled steps: the bits of our Trainer, and numbers close to those of the
-original."""
+"""With compiled steps, the Trainer of transformers computes the bits of our Trainer, and numbers close to those of the
+original Trainer."""
 
 import copy
 import json

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that ptxas accepts the PTX of every architecture and that no kernel spills registers.
+"""Checks that ptxas accepts the PTX for every architecture, and that no kernel spills registers.
 
 test/python/coverage checks this for PyTorch's operators, and test/python/examples/test_golden.py for the examples.
 """

@@ -74,8 +74,8 @@ def test_no_race(name: str) -> None:
     ("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (DIGITS, 16), (DIGITS, 512)]
 )
 def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
-    """Tests the largest sums of a block. The kernel cannot accumulate sums from 2^22 on in the bits of an f32, so it
-    converts such sums to f32. Beyond 2^24, the conversion rounds."""
+    """Tests the largest sums of a block. The kernel cannot accumulate sums of 2^22 or more in the bits of an f32, so it
+    converts such sums to f32. For sums above 2^24, the conversion rounds."""
     sizes = (9, 12, 512)
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes
@@ -87,8 +87,8 @@ def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize(("block", "k"), [(16, 64), (32, 64), (16, 48)])
 def test_special_scales_Q4(step: str, block: int, k: int) -> None:
-    """Scales with any f32 value: zeros, subnormals, infinities and NaNs; products that overflow or underflow, and
-    results of both zeros."""
+    """Covers scales of zero, subnormal and infinite scales, and NaNs; products that overflow or underflow; and results
+    of +0 and -0."""
     case = _with_scales(step, block, k)
     assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")

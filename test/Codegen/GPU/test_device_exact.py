@@ -14,7 +14,8 @@ from support.builder import Builder
 
 
 def program(digits: int, maps: tuple[str, str, str], sizes: dict[str, int], t: str = "f32") -> str:
-    """Returns a contraction with index maps such as ("hik", "hkj", "hij"); `t` is the element type of the operands."""
+    """Returns an exact contraction with `digits` digits and index maps such as ("hik", "hkj", "hij"); `t` is the
+    element type of the operands."""
     b, dims = Builder(), sorted(sizes)
     operands = [
         (b.argument([sizes[i] for i in indices], t), ", ".join(f"d{dims.index(i)}" for i in indices))

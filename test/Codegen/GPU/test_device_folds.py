@@ -19,7 +19,7 @@ NUMPY = {"f32": np.float32, "f64": np.float64}
 
 
 def fold(shape: tuple[int, ...], reduced: set[int], ordering: str, body: str, kind: str) -> str:
-    """Returns a fold of two tensors of one shape."""
+    """Returns a fold of two tensors of the shape `shape` over the dimensions `reduced`."""
     kept = [i for i in range(len(shape)) if i not in reduced]
     dims, results = (", ".join(f"d{i}" for i in chosen) for chosen in (range(len(shape)), kept))
     b = Builder()

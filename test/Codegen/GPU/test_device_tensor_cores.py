@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions that use matrix instructions have the bits of the rule (M4), and those of code without such
-instructions."""
+"""(M4) Contractions that use matrix instructions have the bits that (M4) defines. Code without such instructions has
+the same bits."""
 
 from __future__ import annotations
 
@@ -342,7 +342,8 @@ def test_random_products_M4(seed: int) -> None:
 
 
 def kinds_of(arch: str) -> list[tuple[str, str]]:
-    """Returns the pairs of element type and accumulator type that matrix instructions of the architecture have."""
+    """Returns the pairs of an element type and an accumulator type that the matrix instructions of the architecture
+    support."""
     kinds = [("f16", "f32"), ("f16", "f16")]
     kinds += [("f32", "f32")] if arch != "sm_75" else []
     return kinds + [("f8E4M3FN", result) for result in ("f32", "f16") if arch in WITH_EIGHTS]

@@ -36,14 +36,15 @@ STEPS, RECORDED_STEPS = 5, 2
 
 
 def small_trainer(**options: Any) -> repro_mlir.Trainer:
-    """Returns a trainer of a linear layer without random numbers, whose batches can be divided into microbatches."""
+    """Returns a trainer of a linear layer. Its step draws no random numbers, and its batches can be divided into
+    microbatches."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, seed=5, target="reference", **options)
 
 
 def train(trainer: repro_mlir.Trainer, steps: int) -> None:
-    """Trains until the trainer has run this number of steps."""
+    """Trains until the trainer has run `steps` steps."""
     for step in range(trainer.steps, steps):
         trainer.step(torch.arange(12.0).reshape(4, 3) / 8 + step, torch.ones(4, 2))
 

@@ -20,7 +20,7 @@ from repro_mlir.reference.interpreter import Interpreter
 from support import kit
 from support.builder import order
 
-#: Maps an MLIR element type to the dtype of arrays in the reference interpreter and in memory.
+#: Maps an MLIR element type to two dtypes: that of arrays in the reference interpreter, and that of arrays in memory.
 DTYPES = {
     "f32": (np.float32, np.float32),
     "f64": (np.float64, np.float64),
@@ -36,14 +36,14 @@ DTYPES = {
 class Case:
     """One structured operation.
 
-    `text` is the operation in MLIR syntax on the tensors %a0, %a1, ..., without `%r =` and result types. Its last
-    `outputs` operands are those in `outs(...)`.
+    `text` is the operation in MLIR syntax on the tensors %a0, %a1, ..., without `%r =` and result types. The last
+    `outputs` operands of the operation are those in `outs(...)`.
     """
 
     text: str
     types: Sequence[str]
     outputs: int = 1
-    #: Strides and offset, in elements, of each operand that is a view of a larger buffer, by the operand's number.
+    #: For each operand that is a view of a larger buffer, by its number: the strides and the offset, in elements.
     layouts: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
@@ -83,8 +83,9 @@ class Case:
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
-        """Runs the kernel and returns its outputs in the reference interpreter's format. The work items run in one call
-        or in several; `cuts` has the end of each call except the last, in thousandths of the number of items."""
+        """Runs the kernel and returns its outputs in the reference interpreter's format. By default, all work items run
+        in one call. `cuts` divides them among several calls: it contains where each call but the last ends, in
+        thousandths of the number of items."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
         bases = list(memory)
@@ -110,8 +111,8 @@ class Case:
     def check(
         self, arrays: Sequence[np.ndarray] | None = None, levels: Sequence[str] = TESTED, special: bool = True
     ) -> None:
-        """Compares the kernel's bits with the reference interpreter's, with one call for all work items and with
-        several. `arrays` defaults to the result of the method `arrays`."""
+        """Compares the bits of the kernel's outputs with the reference interpreter's. Runs the work items in one call,
+        and in several. `arrays` defaults to the result of the method `arrays`."""
         arrays = self.arrays(special) if arrays is None else arrays
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
@@ -220,7 +221,8 @@ FMA = """^bb0(%x: {a}, %y: {b}, %acc: {t}):
 
 
 def step(op: str, t: str = "f32") -> str:
-    """Returns the body of a fold with one operation; math.fma adds the square of an element."""
+    """Returns the body of a fold with the operation `op`. If `op` is math.fma, the fold adds the squares of the
+    elements."""
     operands = "%x, %x, %acc" if op == "math.fma" else "%acc, %x"
     return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {op} {operands} : {t}\n  repro.yield %r : {t}"
 

@@ -46,10 +46,10 @@ LOWERING = (
     "reconcile-unrealized-casts,canonicalize,cse"
 )
 
-#: Flags for llc, for an object that can be linked into a shared library.
+#: Flags with which llc writes an object file that can be linked into a shared library.
 OBJECT_FLAGS = ("-filetype=obj", "-relocation-model=pic", "-fp-contract=off")
 
-#: The support functions that a kernel may call on a level without fma.
+#: C source of the functions that a kernel may call on a level without fma.
 SUPPORT = (
     b"double fma(double, double, double);\ndouble repro_fma(double a, double b, double c) { return fma(a, b, c); }\n"
 )
@@ -67,8 +67,8 @@ def run_tool(command: list, text: bytes) -> bytes:
 
 
 def run_passes(module: str, pipeline: str) -> str:
-    """Returns the module after the passes, which run in this process because sanitizers make process startup
-    slow."""
+    """Runs a pipeline of passes on a module and returns the changed module. The passes run in this process, because
+    sanitizers make process startup slow."""
     with ir.Context():
         parsed = ir.Module.parse(module)
         PassManager.parse(f"builtin.module({pipeline})").run(parsed.operation)
@@ -91,8 +91,8 @@ class Kernel:
     scratch_bytes: int
 
     def run(self, *arrays: np.ndarray, shares: list[int] | None = None) -> int:
-        """Runs all work items: one call for each range that ends at an item in `shares`, and one for the rest. Returns
-        the error word: 0 if no check failed."""
+        """Runs all work items, by default in one call. `shares` contains the items at which one call ends and the next
+        begins. Returns the error word: 0 if no check failed."""
         scratch = np.full(self.scratch_bytes + 64, 0xA5, np.uint8)
         start = -scratch.ctypes.data % 64
         scratch = scratch[start : start + self.scratch_bytes]
@@ -106,8 +106,8 @@ class Kernel:
 
 
 def describe(array: np.ndarray) -> ctypes.Structure:
-    """Returns the memref descriptor of an array; its offset is always 0, and the kernel takes the strides of views from
-    its own types."""
+    """Returns the memref descriptor of an array. Its offset is 0. For a view, the array is the whole buffer: the types
+    of the kernel's arguments contain the offset and the strides."""
     rank = array.ndim
     fields = [("base", ctypes.c_void_p), ("data", ctypes.c_void_p), ("offset", ctypes.c_int64)]
     if rank:

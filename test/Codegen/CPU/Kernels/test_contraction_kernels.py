@@ -175,8 +175,8 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
 @pytest.mark.diagonal
 @pytest.mark.exhaustive("70-40-3-f64")
 def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
-    """Reads the weight's taps in descending order, with input and output channels exchanged, as an input gradient does
-    without a copy of the weight."""
+    """Reads the weight's taps in descending order, with input and output channels exchanged, as code for an input
+    gradient does if it makes no copy of the weight."""
     head = "(n, o, h, w, c, y, x)"
     last = kernel - 1
     for size in (6, 33):

@@ -12,8 +12,8 @@ from support.builder import COLUMN, Builder, Value
 
 
 def check(b: Builder, result: Value, special: bool = True, fuses: bool = True) -> None:
-    """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the program's bits as
-    `check_program` does."""
+    """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the bits of the results
+    as `check_program` does."""
     text = b.program(result)
     scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
     assert ("memref.alloca_scope" in scheduled) == fuses
@@ -29,7 +29,8 @@ RELU = """%s = arith.addf %x0, %x1 : f32
 
 
 def matmul(b: Builder, m: int, n: int, k: int, layout: str = "mk kn mn", element: str = "f32", body: str = "") -> Value:
-    """Returns the product of two new arguments; `layout` has the orders of the dimensions of operands and result."""
+    """Returns the product of two new arguments; `layout` contains the order of the dimensions of each operand and of
+    the result."""
     size, names = {"m": m, "n": n, "k": k}, {"m": "d0", "n": "d1", "k": "d2"}
     shapes = [tuple(size[letter] for letter in letters) for letters in layout.split()]
     maps = [", ".join(names[letter] for letter in letters) for letters in layout.split()]
@@ -41,7 +42,7 @@ def matmul(b: Builder, m: int, n: int, k: int, layout: str = "mk kn mn", element
 
 
 def turned(layout: str) -> str:
-    """Returns the index map of the result, from the dimensions m and n."""
+    """Returns the index map of the result of a product in `layout`, where d0 is m and d1 is n."""
     return "d0, d1" if layout.endswith("mn") else "d1, d0"
 
 
@@ -88,7 +89,8 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     ("others", "fuses"),
     [
         ([((6, 11, 70), "d0, d1, d2"), ((70,), "d2")], True),
-        # The row index m of the product becomes (i, j); each of these operands depends on only one of the two.
+        # The row index m of the product becomes (i, j). The first operand depends on i but not on j, the second on j
+        # but not on i.
         ([((6, 70), "d0, d2"), ((11,), "d1")], False),
     ],
 )

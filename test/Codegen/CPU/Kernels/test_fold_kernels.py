@@ -127,7 +127,8 @@ def test_long_rows_F5(op: str, kind: str) -> None:
 
 
 def test_long_rows_of_whole_programs_F3_F7() -> None:
-    """The last column of 193 is stored separately from full vectors; there are enough rows for several threads."""
+    """The last of 193 columns does not fill a vector and is stored by itself. There are enough rows for several
+    threads."""
     for kind, steps in (("f32", step("arith.addf")), ("bf16", BF16_SUM)):
         types = [f"1030x193x{kind}", f"193x{kind}"]
         case = fold(SEQUENTIAL, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, steps)

@@ -257,7 +257,7 @@ def test_other_accesses_than_linear_ones() -> None:
 @pytest.mark.diagonal
 def test_descending_and_every_second_element(kind: str, size: int) -> None:
     """Reads elements backwards, and reads or writes every second element, in rows of all lengths modulo the vector
-    size; the elements between must not change."""
+    size; the elements between those that it writes must not change."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     maps = [f"(i, j) -> (i, {size - 1} - j)", "(i, j) -> (i, j)"]
     generic(maps, [f"3x{size}x{kind}"] * 2, body).check()
