@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions in accumulators of matrix units: programs, and operands whose results differ between
+"""(M4) Contractions with accumulators of matrix units: programs, and operands whose results differ between
 accumulators."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ reduce two dimensions."""
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A contraction of x and y in the accumulator `by`.
+    """A contraction of x and y with the accumulator `by`.
 
     Attributes:
       maps: the dimensions of x, y and the result, one letter each; k and l are reduced.
@@ -171,7 +171,7 @@ OPERANDS: dict[str, Operands] = {
 
 
 def random_accumulator(choose: random_choices.Random) -> Accumulator:
-    """Returns any accumulator that (M4) allows."""
+    """Returns a random accumulator that (M4) allows."""
     late = choose.random() < 0.25
     terms = choose.choice([1, 2, 3, 4, 7, 8, 16, 32, 33, 64, 128, choose.randint(1, 128)])
     terms += late and terms % 2

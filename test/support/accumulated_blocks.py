@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions of block-scaled tensors in accumulators of matrix units: programs and their operands."""
+"""(M5) Contractions of block-scaled tensors with accumulators of matrix units: programs and their operands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Sum:
-    """The parameters of a contraction of block-scaled tensors in the accumulator `by`.
+    """The parameters of a contraction of block-scaled tensors with the accumulator `by`.
 
     Attributes:
       step: `fused`, `split` or `scaled`.
@@ -127,7 +127,8 @@ DRAWS: dict[str, Draw] = {"near": near_scales, "any": any_scales, "large": large
 def product(
     name: str, chosen: Sum, extents: tuple[int, int, int], scales: Draw = near_scales, outer: tuple[int, ...] = ()
 ) -> Case:
-    """Returns a case: the program of a contraction with extents m, n, k, and operands whose scales come from `draw`."""
+    """Returns a case: the program of a contraction with extents m, n, k, and operands whose scales are drawn by
+    `scales`."""
     m, n, k = extents
     rng = np.random.default_rng([m, n, k, *map(ord, name)])
     b = Builder()
@@ -148,7 +149,7 @@ def product(
 
 
 def random_sum(choose: random.Random) -> Sum:
-    """Returns any contraction that (M5) allows."""
+    """Returns a random contraction that (M5) allows."""
     step = choose.choice(["scaled", "scaled", "fused", "split"])
     block = choose.choice([1, 2, 7, 16, 16, 32, 32, 48, 128, 8192])
     codes = choose.choice(CODES), choose.choice(CODES)

@@ -290,7 +290,8 @@ def blocks() -> Iterator[Case]:
 
 
 def _there_and_back(name: str, form: Form, *arrays: np.ndarray) -> Case:
-    """Returns a program that quantizes and dequantizes a tensor; its amax may follow in `arrays`."""
+    """Returns a program that quantizes and dequantizes a tensor. `arrays` contains the tensor and, if the format needs
+    it, the tensor's amax."""
     b = Builder()
     x, *amax = (b.argument(array.shape, "f32") for array in arrays)
     codes, scales = quantized(b, form, x, *amax)
@@ -456,7 +457,7 @@ GROUPS = {
 }
 
 
-# Element types of the factors; sums of their products are exact, or are in an accumulator (Q4).
+# Element types of the factors; sums of their products are exact or use an accumulator (Q4).
 _FACTORS = ("f4E2M1FN", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E4M3FN", "i8")
 _FACTOR_SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 

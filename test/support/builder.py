@@ -101,7 +101,7 @@ class Builder:
         return values
 
     def call(self, operation: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[Value]:
-        """Adds an operation on tensors whose results have the types of its destinations, the `outputs`."""
+        """Adds an operation on tensors. The results have the types of the operation's destinations, `outputs`."""
         types = ", ".join(x.type for x in outputs)
         text = f"{operation} ins({typed(*inputs)}) outs({typed(*outputs)}) -> {types}"
         return self.ops(text, *((x.shape, x.element) for x in outputs))
@@ -191,8 +191,9 @@ class Builder:
         """Adds a linalg.generic over dimensions d0, d1, ... with results of one shape.
 
         `inputs` are values with the results of their index maps, such as "d0, d1". `body` uses %x0, %x1, ... and must
-        define %r0, %r1, ..., one per element type, or the names in `yields` instead. `output` is the results of the
-        output's index map, by default the identity, and `dims` the extents of the iteration space, by default `shape`.
+        define %r0, %r1, ..., one per element type, or the names in `yields` instead. `output` contains the results of
+        the output's index map (by default the identity); `dims` contains the extents of the iteration space (by default
+        `shape`).
         """
         rank = len(dims if dims is not None else shape)
         names = ", ".join(f"d{i}" for i in range(rank))

@@ -831,7 +831,7 @@ def checks() -> Iterator[Case]:
                 yield Case(f"{kind}-{name}-{indices[-1]}", b.program(result), arrays)
 
     def gathered(b: Builder, table: Value, i: Value) -> Value:
-        """Returns the negated elements of the table at the indices `i`, whose check must run."""
+        """Returns the negated elements of the table at the indices `i`. The check of the indices must run."""
         return b.elementwise(read.format(table.name, table.type) + "%r0 = arith.negf %v : f32", i, element="f32")
 
     def mapped(results: str) -> Callable[[Builder, Value, Value], Value]:
@@ -1141,8 +1141,8 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Returns a program that subtracts other[row] from the maximum of each row, and the difference from the row.
-    `other` has `count` elements; the step fails (E1) if `count` is less than `rows`."""
+    """Returns a program that subtracts other[row] from the maximum of each row, and then subtracts the difference from
+    the row. `other` has `count` elements; the step fails (E1) if `count` is less than `rows`."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"

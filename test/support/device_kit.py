@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs device code on the PTX emulator and compares every bit of the results with those of the reference
-interpreter."""
+"""Runs device code on the PTX emulator and compares the bits of the results with those of the reference interpreter."""
 
 from __future__ import annotations
 

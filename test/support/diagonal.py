@@ -80,7 +80,7 @@ def _words(parameter: str, value: object) -> set[object]:
 
 
 def with_parts(ids: Sequence[str], parts: Sequence[str]) -> set[int]:
-    """Returns the numbers of the ids that contain one of the parts between hyphens.
+    """Returns the numbers of the ids that contain one of the parts, delimited by hyphens or by the ends of the id.
 
     Raises:
       ValueError: no id contains one of the parts.

@@ -68,8 +68,8 @@ WORDS = {
     "start": ["zero", "init"],
 }
 FLAG = ["false", "true"]
-# For each parameter of a block format: its words in the order of their numbers, or None if it is a number, and its
-# default.
+# Maps each parameter of a block format to its words in the order of their numbers (None if the parameter is a number),
+# and to its default.
 ROUNDING = {
     "direction": (["rne", "away", "rz", "sr"], ""),
     "bits": (None, "0"),

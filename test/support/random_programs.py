@@ -574,8 +574,8 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     """Returns the program with the number `seed`.
 
     Args:
-      steps: if given, only this number of steps of the generation, each of which adds operations, to reduce a failing
-        program.
+      steps: if given, stops the generation after this number of steps, each of which adds operations. This reduces a
+        failing program.
       checks: whether a step may fail (E1).
     """
     choose = random.Random(seed)

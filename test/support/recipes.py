@@ -11,5 +11,5 @@ from repro_mlir.precision import Format, Recipe, RolePrecision, Rule
 
 
 def of_roles(name: str, rules: Sequence[Rule] = (), **formats: dict[str, Format]) -> Recipe:
-    """Returns a recipe with the formats of each role by operand."""
+    """Returns a recipe whose roles have the given formats, by operand."""
     return Recipe(name, {role: RolePrecision(given) for role, given in formats.items()}, rules)

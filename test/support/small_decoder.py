@@ -51,7 +51,8 @@ class Model(nn.Module):
 
 
 def model() -> Model:
-    """Returns a model with fixed parameters. Its logits are scaled up, so that the greatest one is clear."""
+    """Returns a model with fixed parameters. Its logits are scaled up, so that the greatest one is clearly greater than
+    the others."""
     torch.manual_seed(5)
     made = Model().eval()
     with torch.no_grad():

@@ -36,8 +36,8 @@ class Pieces:
     has_chat = True
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of a text, the longest possible one first. Raises ReproError for a character that no token
-        covers."""
+        """Returns the tokens of a text: at each position, the longest token that matches. Raises ReproError for a
+        character that no token covers."""
         from repro_mlir import ReproError
 
         data, found = text.encode(), []

@@ -96,8 +96,8 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
 
 
 def train(training: Training, target: str, keep: set[int]) -> Run:
-    """Trains all steps on a target from the initial state; keeps the state before each step in `keep`. Runs in a
-    process of the pool."""
+    """Trains all steps on a target from the initial state; keeps the state before each step whose number is in `keep`.
+    Runs in a process of the pool."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     state = training.program.initial_state()

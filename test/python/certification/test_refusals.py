@@ -48,7 +48,8 @@ def instruction(opcode: str, *images: str) -> known.Instruction:
 
 
 def certificate(device: Device, **change: object) -> known.Certificate:
-    """Returns a certificate of the simulated device for the instructions of PRODUCT."""
+    """Returns a certificate of the simulated device for the instructions of PRODUCT; `change` replaces fields of the
+    certificate."""
     instructions = tuple(instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32") for depth in (8, 16))
     made = known.Certificate(device.name, device.driver.identity(), known.UNITS["sm_90"], instructions)
     return dataclasses.replace(made, **change)  # type: ignore[arg-type]
@@ -106,7 +107,8 @@ def fewer(made: known.Certificate) -> known.Certificate:
 
 
 def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
-    """Limits the certificate of the first `count` instructions to machine code (cubin), without PTX."""
+    """Returns a copy of the certificate that covers its first `count` instructions only in machine code (cubin), not in
+    PTX."""
     first = tuple(dataclasses.replace(each, images=("cubin",)) for each in made.instructions[:count])
     return dataclasses.replace(made, instructions=first + made.instructions[count:])
 

@@ -83,10 +83,10 @@ def changed(by: Fdpa | LateFdpa, change: dict[str, int]) -> Fdpa | LateFdpa:
 
 
 def tells(form: Form, change: str) -> bool:
-    """Returns whether the operands must give another result if this parameter of the rule changes.
+    """Returns whether the operands must give another result if the parameter `change` of the rule changes.
 
-    Products of f16 and f8 are far above the floor, so that its value does not matter. With 32 terms, the rounding of
-    sums to f16 hides how the bits of e4m3 products are truncated.
+    Products of f16 and f8 are far above the rule's floor, so a change of the floor does not change their sums. With 32
+    terms, the rounding of sums to f16 hides how the bits of e4m3 products are truncated.
     """
     if change == "floor":
         return form.x in ("bf16", "tf32")

@@ -114,7 +114,8 @@ def test_files_of_unknown_kinds(tmp_path: Path) -> None:
 
 
 def test_a_receipt_with_the_file_of_a_saved_model_is_a_receipt(tmp_path: Path) -> None:
-    """A folder with the files of both kinds is a receipt, because reading it as a SavedModel would run code from it."""
+    """A folder with the files of both kinds is treated as a receipt, because reading it as a SavedModel would run code
+    from it."""
     (tmp_path / "receipt.json").write_text("{}")
     (tmp_path / "saved_model.pb").write_bytes(b"")
     assert file_kind_of(tmp_path) is RECEIPT

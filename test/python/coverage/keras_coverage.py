@@ -202,8 +202,8 @@ def _run_call(
         imported = import_function(function, [(each, each.value) for each in variables], {"data": rest})
         run.load(imported.program.text)
         results = run.interpret(*imported.program.initial, *imported.read_inputs({"data": rest}))
-        # Values are compared only if the program draws no random numbers: with the PyTorch backend, they differ from
-        # those of Keras.
+        # Values are not compared if the program draws random numbers: with the PyTorch backend, these numbers differ
+        # from Keras' own.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]

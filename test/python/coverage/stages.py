@@ -50,7 +50,7 @@ class Run:
         return results
 
     def compare_levels(self) -> None:
-        """Compares the bits at all levels with those of the interpreter."""
+        """Compares the bits at all CPU levels with those of the interpreter."""
         from repro_mlir.compilation.cpu import native_level
         from support import kit
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions of block-scaled tensors in accumulators of matrix units have the same bits on every target."""
+"""(M5) Contractions of block-scaled tensors with accumulators of matrix units have the same bits on every target."""
 
 import dataclasses
 

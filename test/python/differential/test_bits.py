@@ -23,8 +23,8 @@ FORMATS = [
 
 
 def patterns(integer: str, infinity: int) -> np.ndarray:
-    """Returns all bit patterns of a format of up to 16 bits. For a wider format, returns infinities and NaNs of both
-    signs whose payloads have a single bit or are random."""
+    """Returns all bit patterns of a format of up to 16 bits. For a wider format, returns infinities of both signs, and
+    NaNs of both signs whose payloads have a single bit or are random."""
     width = int(integer[1:])
     if width <= 16:
         return np.arange(1 << width, dtype=np.uint64).astype(f"u{width // 8}").view(f"i{width // 8}")

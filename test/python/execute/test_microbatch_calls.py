@@ -31,7 +31,7 @@ def unaligned(array: np.ndarray) -> np.ndarray:
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """Returns a view with equal elements whose rows are not adjacent in memory."""
+    """Returns a view with the elements of the array. The view's rows are not adjacent in memory."""
     return np.repeat(array, 2, axis=0)[::2]
 
 

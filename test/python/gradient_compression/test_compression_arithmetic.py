@@ -177,7 +177,8 @@ def test_L5_power_sgd(shape: tuple[int, ...], rank: int, kind: str) -> None:
 
 
 def test_L5_columns_are_orthonormal_and_the_matrix_is_found() -> None:
-    """The matrix has rank 2. The first step finds the space of its columns, so two columns represent it afterwards."""
+    """The matrix has rank 2. The first step finds two columns that span the space of the matrix's columns, so its
+    result is close to the matrix."""
     draw = np.random.default_rng(5)
     matrix = (draw.standard_normal((20, 2)) @ draw.standard_normal((2, 30))).astype(F32)
     program = compressed(PowerSGD(2), {"w": (20, 30)}, COUNT)

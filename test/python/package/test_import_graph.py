@@ -256,7 +256,7 @@ def test_rooms_import_none_above_them() -> None:
 
 
 def test_no_folder_stands_on_two_floors() -> None:
-    """The rooms of one folder must be consecutive in the table, which has the order of the floors."""
+    """The rooms of one folder must be consecutive in the table ALLOWED."""
     folders = [folder for folder, _ in itertools.groupby(room.split(".")[0] for room in ALLOWED)]
     assert len({*folders}) == len(folders)
 

@@ -402,7 +402,7 @@ def used_page(report: Report, folder: Path, script: str) -> list[str]:
 
 @needs_browser
 def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path) -> None:
-    """If the loss axis is logarithmic, losses of a validation that are not positive have no dots."""
+    """If the loss axis is logarithmic, validation losses that are not positive have no dots."""
     held_out = ((1, 0.5), (2, 0.0), (3, -0.25), (4, None))
     runs = tuple(dataclasses.replace(run, validation=held_out) for run in report.runs)
     said = used_page(dataclasses.replace(report, runs=runs), tmp_path, SHAPES)

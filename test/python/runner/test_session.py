@@ -115,8 +115,8 @@ def test_states_can_be_set(bundle: Bundle) -> None:
 
 
 class OnDevice:
-    """Memory of the simulated device (which is host memory) as an array of another library, by
-    __cuda_array_interface__."""
+    """An array of another library in the memory of the simulated device (which is host memory). It has
+    `__cuda_array_interface__`."""
 
     def __init__(self, device: Device, array: np.ndarray, **changes: object) -> None:
         self._device = device
@@ -281,7 +281,7 @@ def test_unknown_device(bundle: Bundle) -> None:
 
 
 class ByDLPack:
-    """Memory of the simulated device as an array of a library that supports only DLPack."""
+    """An array of a library that supports only DLPack, in the memory of the simulated device."""
 
     def __init__(self, device: Device, array: np.ndarray, ordinal: int = 0) -> None:
         self.pointer = device.allocate(array.nbytes)

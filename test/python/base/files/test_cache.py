@@ -31,8 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
-    """Returns the artifact of a program from the cache. If the cache does not contain it, the program is compiled, to
-    `content`."""
+    """Returns the artifact of a program from the cache. If the cache does not contain it, `content` becomes the
+    artifact."""
     return cached([b"program", target.encode()], lambda: content)
 
 
@@ -343,7 +343,7 @@ def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.M
 
 
 def test_processes_that_begin_together(folder: Path) -> None:
-    """All processes must use the same key, although each may create it, and none may read a partly written file."""
+    """All processes must use the same key, whichever of them creates it, and none may read a partly written file."""
     race_of_four(folder)
     assert len(list(folder.glob("*.artifact"))) == 20
     assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]

@@ -95,7 +95,7 @@ def test_a_header_of_more_than_the_limit(files: dict[str, Path], capsys: pytest.
 
 
 def array(shape: str, descr: str = "<f4") -> bytes:
-    """Returns an .npy file with four f32 elements, whose header claims this shape and type."""
+    """Returns an .npy file with four f32 elements, whose header declares the shape `shape` and the type `descr`."""
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + np.ones(4, np.float32).tobytes()
 

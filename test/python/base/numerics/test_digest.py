@@ -12,7 +12,8 @@ import pytest
 from repro_mlir.base.numerics import digest
 from repro_mlir.base.numerics.digest import blake3_of, numpy_blake3_of
 
-# Sizes next to those of blocks and chunks, with full and partial trees, and a size that several threads hash.
+# Sizes at and next to multiples of BLAKE3's blocks and chunks. Their trees are full or partial. Several threads hash
+# the last size.
 SIZES = [0, 1, 3, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 4097, 5120, 31744, 102400, (9 << 20) + 17]
 
 
@@ -25,7 +26,7 @@ def test_numpy_gives_the_same(size: int) -> None:
 
 
 def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the package blake3 cannot start threads, it panics. Then the data is hashed again by one thread."""
+    """If the package `blake3` cannot start threads, it panics. Then the data is hashed again by one thread."""
 
     class PanicException(BaseException):
         pass

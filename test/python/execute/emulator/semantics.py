@@ -401,7 +401,8 @@ def float_arithmetic() -> Iterator[tuple[str, Meaning]]:
 
 
 def _extremum(a: gmpy2.mpfr, b: gmpy2.mpfr, sign: int, nan_wins: bool) -> gmpy2.mpfr:
-    """Returns the smaller (`sign` is -1) or the larger number (`sign` is 1); -0 counts as less than +0."""
+    """Returns the smaller (`sign` is -1) or the larger number (`sign` is 1); -0 counts as less than +0. If one of the
+    numbers is a NaN, returns the NaN if `nan_wins`, else the other number."""
     if gmpy2.is_nan(a) or gmpy2.is_nan(b):
         return gmpy2.nan() if nan_wins or (gmpy2.is_nan(a) and gmpy2.is_nan(b)) else b if gmpy2.is_nan(a) else a
     if a == 0 and b == 0:

@@ -116,8 +116,8 @@ def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: in
         c &= 0x8000  # a large c in f16 would hide the last bits of the sum
     got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
     assert np.array_equal(got, expected(of, a, b, c, by))
-    # Results in f16 have few bits. With random operands, only those of f8 on Ada, which keeps 13 fraction bits, show
-    # that the number of fraction bits has changed.
+    # Results in f16 have few bits. With random operands, a changed number of fraction bits is visible only in results
+    # of f8 on Ada, which keeps 13 fraction bits.
     is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
     assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
@@ -196,7 +196,7 @@ def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
 def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
-    """Next to 2^15 and -2^15, the smallest summand that is not truncated to zero is 2^-9 or 2^-10."""
+    """In a sum with 2^15 and -2^15, the smallest summand that is not truncated to zero is 2^-9 or 2^-10."""
     of = Instruction("f16", 8, result="f16")
     a = np.zeros((1, 16, 8), np.uint16)
     b = np.full((1, 8, 8), 0x3C00, np.uint16)

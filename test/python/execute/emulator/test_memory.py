@@ -236,8 +236,8 @@ def test_asynchronous_copies_arrive_late() -> None:
 
 @pytest.mark.parametrize("through", ["", "mov.b32 %r2, %r1;"])
 def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
-    """If a float is written to a register that is wider than a store from it, ptxas stores the number as an integer.
-    The emulator refuses this, unless a mov between them makes the bits explicit."""
+    """If an instruction writes a float to a register and a store writes only a part of this register, ptxas stores the
+    number as an integer. The emulator refuses such a store, unless a mov of bits precedes it."""
     store = f"st.global.b8 [%rd1], %r{2 if through else 1};"
     text = entry(f"  cvt.rn.f32.u32 %r1, %r0;\n  {through}\n  {store}", 0)
     if through:
@@ -260,6 +260,6 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
     ],
 )
 def test_stores_of_parts_of_floats_are_refused(given: str, stored: str) -> None:
-    """Covers each way to write a register by an instruction on floats: alone, in a vector, and packed."""
+    """Covers each way in which an instruction on floats writes a register: alone, in a vector, and packed."""
     with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
         emulator.load(entry(f"  {given}\n  {stored}", 0))

@@ -143,8 +143,8 @@ def check_page(text: str) -> None:
 def test_receipts(folder: Path) -> None:
     assert repro_mlir.diff(folder / "honest", folder / "honest", targets=["reference"]) is None
     found = repro_mlir.diff(folder / "honest", folder / "cheat", targets=["reference"])
-    # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again, with the result of the honest
-    # run.
+    # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again and gets the result of the
+    # honest run.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
     assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
     assert "state inner.weight" in found.note or "output loss" in found.note

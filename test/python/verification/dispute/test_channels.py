@@ -265,8 +265,8 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @contextmanager
 def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
-    """Serves a receipt with `repro dispute --serve` in another process. During the context, a referee must connect and
-    finish."""
+    """Serves a receipt with `repro dispute --serve` in another process. Within the `with` block, a referee must connect
+    and finish."""
     command = [sys.executable, "-m", "repro_mlir", "dispute", "--serve", str(receipt), "--listen", address]
     command += ["--target", "reference", "--json", *options]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
@@ -307,7 +307,8 @@ def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     cheat = faulty(graph(), honest().inputs, 9, 29, 4)
     verdict = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
     assert verdict.evidence is not None and verdict.operator is not None
-    # An input named `file` must not clash with a name in the evidence's inputs.npz: parties choose names.
+    # An input named `file` must not clash with a name in the evidence's inputs.npz: the parties choose the inputs'
+    # names.
     program = verdict.evidence.extraction.program
     inputs = tuple(dataclasses.replace(kind, name="file") for kind in program.inputs)
     extraction = dataclasses.replace(verdict.evidence.extraction, program=dataclasses.replace(program, inputs=inputs))

@@ -412,7 +412,7 @@ def with_header(**fields: Any) -> RecordedRun:
 
 def test_invalid_batch_numbers() -> None:
     """Covers a batch number so large that counting up to it would never end, and a batch number that is not larger than
-    that of the previous step. The terms refuse both numbers."""
+    that of the previous step. If the terms are known, a party with either number loses."""
 
     def counted(cursor: int) -> RecordedRun:
         other = copy.copy(honest())

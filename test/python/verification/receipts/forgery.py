@@ -45,8 +45,8 @@ def cut(path: Path, size: int) -> None:
 
 
 def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
-    """Applies `change` to the JSON value of a file or, if `line` is given, of that line (from 0). Writes canonical
-    JSON."""
+    """Applies `change` to the JSON value of a file or, if `line` is given, of that line (counted from 0). Writes
+    canonical JSON."""
     lines = path.read_bytes().splitlines(keepends=True)
     index = line or 0
     value = json.loads(lines[index])

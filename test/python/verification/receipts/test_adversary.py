@@ -170,7 +170,8 @@ class Cheat:
 
 @pytest.fixture(scope="module")
 def honest(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[Batch]]:
-    """Returns a receipt of a run in which batch `BAD` failed a check (E1), the run as agreed on, and its batches."""
+    """Returns a receipt of a run in which batch `BAD` failed a check (E1), the description of this run in the header,
+    and the run's batches."""
     source = Receipt(finished)
     number = source.header.programs[0].signature.num_hyper_parameters
     batches = [[array.copy() for array in source.inputs(step)] for step in range(1, STEPS + 1)]

@@ -103,7 +103,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
 
         def ends(path: Path, after: float | None = None) -> bool:
             """Makes the other process write the receipt `path`, and kills it after `after` seconds. Returns whether the
-            run had ended before."""
+            run ended before that."""
             writer.stdin.write(json.dumps([str(path), after]) + "\n")
             writer.stdin.flush()
             return writer.stdout.readline() == "ended\n"

@@ -75,7 +75,7 @@ def test_damaged_receipts(finished: Path, tmp_path: Path, capsys, harm: Callable
         status = main(["verify", str(path), "--steps", "8", "--threads", "1"])
         captured = capsys.readouterr()
         if status == 0 and harm is damage_deeply:
-            # Verification accepts any value in fields for information, which are those outside of `run` and `programs`.
+            # Verification accepts any value in the informational fields: those outside of `run` and `programs`.
             changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
             assert changed["run"] == honest["run"] and changed["programs"] == honest["programs"]
             shutil.rmtree(path)

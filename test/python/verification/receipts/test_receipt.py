@@ -249,8 +249,8 @@ def test_choosing_steps() -> None:
 
 @pytest.mark.timeout(60)
 def test_choosing_many_steps() -> None:
-    """Finishes quickly for 200,000 steps: the time must not grow with the square of the numbers of steps or kept
-    states."""
+    """Choosing steps must be fast for 200,000 steps: the time must not grow with the square of the number of steps or
+    of kept states."""
     steps = range(1, 200_001)
     assert records_to_execute(steps, [0]) == list(steps)
     assert records_to_execute(steps[::2], range(200_001)) == list(steps[::2])
