@@ -60,8 +60,8 @@ def operator(weight: int = 1) -> Callable[[Write], Write]:
 
 
 def dim_of(v: Values, name: str, extra: int = 0) -> int:
-    """Returns a random dimension of a value, counted from the end (negative) half of the time; for rank 0 it is 0 or
-    -1."""
+    """Returns a random dimension of a value to which `extra` dimensions are added, counted from the end (negative) half
+    of the time; for rank 0 it is 0 or -1."""
     rank = max(v.of(name).dim() + extra, 1)
     dim = v.choose.randrange(rank)
     return dim - rank if v.choose.random() < 0.5 else dim

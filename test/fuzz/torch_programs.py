@@ -195,7 +195,8 @@ def program(number: int) -> Program:
 
 
 def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
-    """Returns a program without the inputs that no line reads; the values that no line reads are its results."""
+    """Returns the program of the given lines, without the inputs that no line reads. Its results are the values that no
+    line reads."""
     read = set(_NAME.findall(" ".join(lines)))
     kept = [i for i in range(len(inputs)) if f"x{i}" in read]
     renamed = {f"x{old}": f"x{new}" for new, old in enumerate(kept)}
@@ -205,7 +206,7 @@ def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Yields the variants of a program in which one line is removed. If other lines read the removed value, an input
+    """Yields variants of a program, each without one of its lines. If other lines read the removed value, an input
     replaces it."""
     values = _values(program)
     for i, line in enumerate(program.lines):

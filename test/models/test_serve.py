@@ -342,7 +342,7 @@ def test_configurations_that_are_nested_deeply(tmp_path: Path) -> None:
 
 def test_weights_are_copied_from_the_file(tmp_path: Path) -> None:
     """The file's f32 tensors are copied, because otherwise a later write to the file would change answers but not the
-    hash."""
+    hash of the weights."""
     folder = gpt2_folder(tmp_path / "model")
     model = ModelFolder(folder).model
     before = [parameter.clone() for parameter in model.parameters()]

@@ -49,7 +49,7 @@ def logged(trainer: transformers.Trainer, key: str) -> list[float]:
 
 @pytest.mark.parametrize("name", ["transformers/gpt2", "transformers/bert"])
 def test_a_run_is_that_of_both_trainers(name: str, tmp_path: Path) -> None:
-    """Compares runs with a learning rate schedule, gradient clipping and an evaluation at the end."""
+    """The runs have a learning rate schedule, gradient clipping and an evaluation at the end."""
     data = examples(name)
     model = CASES[name].model()
     eager, by_hand = copy.deepcopy(model), copy.deepcopy(model)

@@ -100,7 +100,8 @@ def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) 
 
 
 def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns scales with zeros, subnormals, both signs, the smallest and largest powers of two, and some NaNs."""
+    """Returns scales from the whole range of the type. In types of 8 bits, they include the extreme values and some
+    NaNs."""
     if element == "f32":
         return values.random("f32", shape, int(rng.integers(1 << 30)), 60)
     some = rng.random(shape)
@@ -113,7 +114,8 @@ def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -
 
 
 def large_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns powers of two that are all small or all large in a row, so that products underflow or overflow f32."""
+    """For f8E8M0FNU, returns powers of two that are all small or all large in a row, so that products underflow or
+    overflow f32. For other types, returns `any_scales`."""
     if element != "f8E8M0FNU":
         return any_scales(rng, element, shape)
     return np.where(

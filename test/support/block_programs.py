@@ -111,7 +111,7 @@ def quantized(
 
 
 def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value | None = None) -> Value:
-    """Adds repro.dequantize; `amax` is required if the format has a scale for the whole tensor."""
+    """Adds repro.dequantize; `amax` is required if `form.keeps_tensor`."""
     amax = amax if form.keeps_tensor else None
     assert codes.shape is not None
     given = "" if amax is None else f" tensor({amax.name} : {amax.type})"
@@ -192,8 +192,8 @@ def _shape(choose: random.Random) -> tuple[int, ...]:
 
 
 def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns a random f32 array with a random range of magnitudes; some rows are all zeros, all equal, infinite or
-    NaN."""
+    """Returns a random f32 array with a random range of magnitudes. In some rows, all elements are equal, or one
+    element is a special value such as an infinity or NaN."""
     seed = choose.getrandbits(16)
     span = choose.choice([0, 2, 8, 40, 120])
     x = values.mixed("f32", shape, seed) if choose.random() < 0.2 else values.random("f32", shape, seed, span)
@@ -307,8 +307,8 @@ def _with_step(name: str, step: int, rows: int = 2) -> Case:
 
 
 def dequantizing() -> Iterator[Case]:
-    """Yields programs that dequantize codes and scales that quantization never returns, such as NaNs and negative
-    scales."""
+    """Yields programs that dequantize all codes, with arbitrary scales. Quantization never returns some of these
+    scales, such as NaNs and negative ones."""
     for element in ELEMENTS:
         scales = ["power_scale<rule = floor>", "f32_scale<encoding = product, least = 1.0>"]
         scales.append("f32_scale<encoding = product, least = 1.0, inverse = true>")

@@ -1152,7 +1152,7 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Returns a program that computes the softmax of columns `first` to first + shape[-1] of a tensor whose last
+    """Returns a program that computes the softmax of the shape[-1] columns from `first` on, of a tensor whose last
     dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")

@@ -84,8 +84,8 @@ def special(element: str) -> np.ndarray:
 
 
 def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """Returns values of magnitude 2^-span to 2^span (floats) or from the whole range (integers), with a few special
-    ones."""
+    """Returns random values: floats of magnitude 2^-span to 2^span with a few special values, or integers from the
+    whole range."""
     rng = np.random.default_rng(seed)
     count = int(np.prod(shape, dtype=np.int64))
     if element == "i1":
@@ -121,7 +121,7 @@ def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
 
 
 def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
-    """Returns random bits: every exponent, infinities, NaNs with any payload, and subnormals."""
+    """Returns random bit patterns, mixed with special values (see `special`)."""
     if element == "i1":
         return random(element, shape, seed)
     rng = np.random.default_rng(seed)

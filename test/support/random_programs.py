@@ -219,7 +219,7 @@ class _Maker:
         rank = len(space.extents)
         if not rank:
             return []
-        # One of three choices: reduces the last dimensions, the first ones, or any of them.
+        # Reduces only the last dimension, only the first one, or a random set of dimensions.
         letters = [choose.choice("pr") for _ in range(rank)]
         kind = choose.random()
         if kind < 0.3:
@@ -391,7 +391,7 @@ class _Maker:
         return [self.b.insert(part, v, offsets, sizes, strides)]
 
     def _part(self, shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Returns the offsets, sizes and strides of a random slice of a shape."""
+        """Returns the offsets, sizes and strides of a random slice of a tensor with the given shape."""
         choose = self.choose
         offsets, sizes, strides = [], [], []
         for extent in shape:

@@ -308,7 +308,7 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
 
 
 def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the simulated driver report no build, like NVIDIA's drivers."""
+    """Makes the simulated driver lack the function that returns its build, as NVIDIA's drivers do."""
     monkeypatch.setattr(driver, "has", lambda function: False)
 
 

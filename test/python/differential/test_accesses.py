@@ -82,8 +82,8 @@ def test_A2_maps_that_fuse() -> None:
 
 
 def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
-    """Covers an input that is transposed before the kernel together with an input whose elements are read in an
-    irregular order."""
+    """The operation reads one input that is transposed before the kernel runs, and one input whose elements are read in
+    an irregular order."""
     for other, shape in (("d0 mod 2, -d2 + 33", (2, 34)), ("d0, d2 floordiv 2", (37, 17)), ("d2 mod 3, d0", (3, 37))):
         b = Builder()
         x, y = b.argument((5, 34, 37), "f32"), b.argument(shape, "f32")

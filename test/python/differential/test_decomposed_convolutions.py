@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) repro.convolution, decomposed into folds, has the bits of the interpreter and of recorded hashes, and its values
-are close to a plain sum of products."""
+"""(K2) repro.convolution, decomposed into folds, has the interpreter's bits, whose hashes match recorded ones. The
+values are close to those of a plain sum of products."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R2) Distributions, which the import decomposes, have the bits of the rule in compiled code."""
+"""(R2) Compiled code of distributions, which the import decomposes, returns the bits that the rule defines."""
 
 from __future__ import annotations
 

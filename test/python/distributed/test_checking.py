@@ -49,8 +49,8 @@ def nothing(values: Any) -> Any:
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.diagonal(seed=range(4))
 def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 3 ranks and full checking, one wrong result is enough: every rank's error names the rank that computed
-    it."""
+    """With 3 ranks and full checking, a single wrong result is detected: every rank's error names the rank that
+    computed it."""
     # One microbatch per leaf of the sum's tree: if a leaf added several, the rounding of its sum could hide the flipped
     # bit.
     given, draw = normalized(6, 1), np.random.default_rng(seed)

@@ -51,7 +51,7 @@ def test_rows_have_the_digest_of_the_tensor(element: str) -> None:
 
 
 def test_nan_is_canonical() -> None:
-    """(V4) A NaN with other bits has the hash of the canonical NaN."""
+    """(V4) A NaN that is not canonical has the hash of the canonical NaN."""
     kind = TensorType("x", "f32", (2, 3))
     array = np.zeros(kind.shape, np.float32)
     array.view(np.uint32)[1, 2] = 0xFFC12345

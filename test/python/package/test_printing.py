@@ -105,7 +105,7 @@ def test_the_page_of_a_difference() -> None:
 
 
 def test_commands_print_by_one_function() -> None:
-    """Commands print by one function, which escapes control characters, and do not call `print`."""
+    """All commands print with a single function, which escapes control characters, and do not call `print`."""
     import repro_mlir
 
     package = Path(repro_mlir.__file__).parent

@@ -156,7 +156,7 @@ def test_the_error_of_gradients(script: str, report: Report) -> None:
         assert ratios["wgrad", layer] == ratio(exact, noise)
 
 
-# --- Statistics, against a computation by hand ---
+# --- Statistics, compared with a computation by hand ---
 
 VALUES = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 """The values of f4E2M1FN, by code."""
@@ -431,7 +431,7 @@ def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
     ]
 
 
-# --- What is refused ---
+# --- Refusals ---
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_exact_contractions_by_capture_and_trainer_K4(program: repro_mlir.Progra
 
 
 def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The option of the command line replaces that of the script, in every command that captures one."""
+    """The command-line option replaces the option of the script, in every command that captures a script."""
     plain, exact, receipt = tmp_path / "plain.py", tmp_path / "exact.py", str(tmp_path / "receipt")
     plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
     exact.write_text(SMALL_SCRIPT.replace("{options}", "{'exact_digits': 2}"))

@@ -53,7 +53,7 @@ def special(type_name: str) -> list[int]:
 
 def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np.ndarray]:
     """Returns an array of bit patterns for each source. The array mixes special patterns, random patterns and values of
-    similar magnitude. The array of a single source begins with all special patterns."""
+    similar magnitude. If there is only one source, its array begins with all special patterns."""
     rng = np.random.default_rng(seed)
     arrays = []
     for kind in sources:

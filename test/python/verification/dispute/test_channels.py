@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes about receipts over each channel (in one process, over sockets, through files) and by the command."""
+"""Disputes about receipts over each channel (in one process, over sockets, through files), and with the command `repro
+dispute`."""
 
 from __future__ import annotations
 

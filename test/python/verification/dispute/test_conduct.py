@@ -57,7 +57,7 @@ def loses(verdict: Verdict, name: str = "B") -> Verdict:
     return verdict
 
 
-# --- Answers that are none ---
+# --- Answers that are not valid ---
 
 QUESTIONS = ("opening", "link", "record", "operators", "nodes", "operator", "tensor")
 """The questions that both parties receive in a dispute about an operator. In addition, the cheat must send the
@@ -143,7 +143,7 @@ def test_random_answers() -> None:
         assert verdict.wrong == ("B",) or verdict.outcome in ("header", "agreement", "length"), verdict
 
 
-# --- Another story ---
+# --- Links of another run ---
 
 
 def test_links_that_no_commitment_holds() -> None:
@@ -403,7 +403,7 @@ def test_another_initial_state() -> None:
 
 
 def with_header(**fields: Any) -> RecordedRun:
-    """Returns an honest run of two steps whose header has other values in `fields`."""
+    """Returns an honest run of two steps. `fields` replaces fields of the run's header."""
     tracer = honest().tracer(1)
     return RecordedRun(
         graph().program, honest().inputs[:2], lambda _, a: tracer.results(a), graph=graph(), header=fields
@@ -505,7 +505,7 @@ def test_a_program_of_another_identity() -> None:
     assert STEPS == honest().steps
 
 
-# --- Faults of the referee's own ---
+# --- Errors of the referee itself ---
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

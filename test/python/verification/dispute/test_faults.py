@@ -27,7 +27,7 @@ CHECK = next(operator.index for operator in graph().operators if operator.name =
 
 
 def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, index: int, wrong: str) -> None:
-    """Checks that the verdict is against `wrong`, for this step and operator, and that the dispute kept within the
+    """Checks that the verdict is against `wrong`, names this step and operator, and that the dispute stayed within the
     bounds of docs/verification/disputes.md."""
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("operator", (wrong,), step), verdict
     assert verdict.operator is not None and verdict.operator.index == index, verdict

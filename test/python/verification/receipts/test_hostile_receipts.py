@@ -138,7 +138,8 @@ def test_tensors_of_more_than_the_memory(
 
 
 def test_lines_that_are_no_records(right: Path, tmp_path: Path) -> None:
-    """The reader derives a maximum size of the records' file from the expected records, and reads no more."""
+    """The reader computes a maximum size of the records' file from the number of records that it expects, and reads no
+    more bytes than that."""
     path = Path(shutil.copytree(right, tmp_path / "lines"))
     with open(path / "steps.jsonl", "ab") as file:
         file.write(b"\n" * (1 << 25))
