@@ -46,6 +46,7 @@ class Journal:
         return [result for result in results if result.is_finding]
 
     def summary(self) -> str:
-        """Returns the number of occurrences of each outcome, such as "9987 ok, 13 failed step"."""
+        """Returns the number of occurrences of each outcome, where all findings count as the same outcome, such as
+        "9987 ok, 13 failed step"."""
         words = ("finding" if o.startswith("finding") else o for o in self.outcomes.values())
         return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "nothing"

@@ -64,7 +64,8 @@ def weights(value: torch.Tensor) -> torch.Tensor:
 
 
 def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Returns the gradient of each input that requires one, and None for the other inputs."""
+    """Returns the gradient of each input, or None for an input that requires no gradient or does not affect a
+    result."""
     ends = [value for value in values if value.requires_grad]
     leaves = [value for value in inputs if value.requires_grad]
     if not ends or not leaves:

@@ -71,8 +71,9 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """Runs the programs together and returns the outcome of each (see forked.py). A program that an error names is run
-    alone. If the error names no program, each program is run alone."""
+    """Runs the programs together and returns the outcome of each (see forked.py). If an error names a program, its
+    outcome is this error or, if that would be a finding, the outcome of a run of the program alone. If the error names
+    no program, each program is run alone."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)

@@ -34,7 +34,7 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 class _Changed(torch.autograd.Function):
-    """Changes a value and its gradient by a rounding error."""
+    """Applies `change` to a value in the forward pass, and to its gradient in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, change: Change) -> torch.Tensor:

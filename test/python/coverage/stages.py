@@ -50,7 +50,8 @@ class Run:
         return results
 
     def compare_levels(self) -> None:
-        """Compares the bits at all CPU levels with those of the interpreter."""
+        """Compares the bits at the CPU levels `LEVELS`, and at the machine's own level, with those of the
+        interpreter."""
         from repro_mlir.compilation.cpu import native_level
         from support import kit
 

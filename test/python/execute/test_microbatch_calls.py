@@ -36,7 +36,7 @@ def strided(array: np.ndarray) -> np.ndarray:
 
 
 def with_nan(array: np.ndarray) -> np.ndarray:
-    """Returns a copy with a NaN that is not the canonical one (V4)."""
+    """Returns a copy. If it is an f32 array, one element is a NaN that is not the canonical one (V4)."""
     found = array.copy()
     if found.dtype == np.float32:
         found.reshape(-1).view(np.uint32)[3] = 0xFFC12345

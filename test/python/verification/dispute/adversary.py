@@ -280,8 +280,8 @@ def _silence(party: Adversary, answer: bytes, limit: int) -> None:
 
 
 def _other_elements(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Returns an answer with the data of another tensor, or with invalid data for the same tensor: NaNs with a payload,
-    booleans above 1, or other base64."""
+    """Changes the data of a tensor to invalid data: a NaN with a payload, booleans above 1, a wrong number of bytes, or
+    invalid base64. Flips bits of an answer that contains no data."""
     value = json.loads(answer)
     if "data" not in value:
         return _bits(party, answer, limit)
