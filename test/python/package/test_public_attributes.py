@@ -84,7 +84,8 @@ def test_properties_with_setters_are_listed() -> None:
 
 
 def refused(instance: Any) -> set[str]:
-    """Tries to assign to and delete each public attribute. Returns the names of those for which both raise an error."""
+    """Checks that the public attributes outside of ASSIGNABLE can be neither deleted nor assigned. Returns their
+    names."""
     found = set()
     for name in {*dir(instance), *inspect.signature(type(instance)).parameters}:
         if name.startswith("_"):
