@@ -168,8 +168,8 @@ def accuracy(prediction: Any) -> dict[str, float]:
 
 
 def test_a_receipt_is_written(tmp_path: Path) -> None:
-    """Records two epochs whose last batch is smaller. Each batch is one optimizer step, and the best model is loaded at
-    the end."""
+    """Records two epochs, each with a smaller last batch. Each batch is one optimizer step, and the best model is
+    loaded at the end."""
 
     def make(kind: Callable[..., Any], folder: str, **options: Any) -> Any:
         args = arguments(

@@ -208,8 +208,8 @@ def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
-    """Returns the program with the given number, which quantizes and dequantizes a tensor, and its format. Its results
-    are codes, scales and dequantized values.
+    """Returns a program that quantizes and dequantizes a tensor, and the tensor's format; `number` selects both. The
+    results of the program are codes, scales and dequantized values.
 
     With `is_permuted`, the tensor has the dimensions of the argument in another order.
     """
@@ -362,7 +362,8 @@ def packed_codes() -> Iterator[Case]:
 
 
 def packed_contraction(m: int, n: int, k: int) -> Case:
-    """(Q7), (Q4) Returns a contraction in blocks whose second operand is unpacked from two codes per byte."""
+    """(Q7), (Q4) Returns a contraction of block-scaled tensors. Its second operand is unpacked from two codes per
+    byte."""
     choose = np.random.default_rng(m + n + k)
     b = Builder()
     blocks = -(-k // 32)
@@ -495,7 +496,7 @@ def contraction(number: int) -> Case:
 
 
 def large_contractions() -> list[Case]:
-    """Returns contractions, each with more rows, columns or elements of K than one work item computes."""
+    """Returns contractions, each with more rows or columns, or a longer K, than one work item computes."""
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [

@@ -1191,7 +1191,7 @@ def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Valu
 
 
 def long_items() -> Case:
-    """Returns a batch of matrix products, each with more rows than a kernel's block and more elements of K than a
+    """Returns a batch of matrix products, each with more rows than a kernel's block has, and a K that is longer than a
     chunk."""
     b = Builder()
     q, key, v = (b.argument((16, 530, 8), "f32") for _ in range(3))
@@ -1203,8 +1203,8 @@ def long_items() -> Case:
 
 
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
-    """Returns a program that computes attention for a batch, and its gradients. With `turned`, heads are the last but
-    one dimension of the arguments."""
+    """Returns a program that computes attention for a batch, and its gradients. With `turned`, the heads are the second
+    to last dimension of the arguments."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
     row, column = (f"d{rank + i}" for i in range(2))

@@ -180,7 +180,7 @@ class Layer:
         return Window(self.stride, self.padding, self.padding, ones, self.dilation, unset, self.groups)
 
     def _dilated(self, size: Sequence[int], result: Sequence[int]) -> Window:
-        """Returns the window of a transposed convolution of data with extents `size`, whose result has the extents
+        """Returns the window of a transposed convolution from data with the extents `size` to a result with the extents
         `result`."""
         ones, is_set = (1,) * len(size), (True,) * len(size)
         spans = [(k - 1) * d for k, d in zip(self.kernel, self.dilation, strict=True)]

@@ -21,8 +21,8 @@ from support import kit
 
 
 def emulation(code: device_code.DeviceCode) -> Emulation:
-    """Returns an emulation of device code whose buffers, except constants, are filled with 0xa5, to show if a step
-    reads a buffer before it has written it."""
+    """Returns an emulation of device code whose buffers, except constants, are filled with 0xa5, so that reading a
+    buffer before it is written changes results."""
     plan = read_plan(code.plan, "gpu", code.arch)
     made = Emulation(TargetCode(code.arch, None, code.ptx.encode(), plan, code.constants))
     for (space, _), array in made.buffers.items():

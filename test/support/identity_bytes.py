@@ -428,7 +428,7 @@ def program_hash(text: str) -> str:
 
 
 def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -> bytes:
-    """(H1) Returns the hash of a tensor, whose elements are little-endian bytes in row-major order; NaNs become
+    """(H1) Returns the hash of a tensor, given its elements as little-endian bytes in row-major order; NaNs become
     canonical (V4)."""
     data = b"repro-tensor-v1\0" + element_name(element) + struct.pack("<I", len(shape)) + b"".join(map(u64, shape))
     for item in elements:

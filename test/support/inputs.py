@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays by MLIR element type: f64, f32 and integers as NumPy's types, other floats as unsigned bits."""
+"""Input arrays for each MLIR element type: f64, f32 and integers have NumPy's types, other floats are unsigned integers
+with their bits."""
 
 from __future__ import annotations
 

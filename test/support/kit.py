@@ -137,7 +137,7 @@ def _artifact(program: str, level: str) -> bytes:
 
 
 def compare(program: ParsedProgram, want: Outcome, got: Outcome, what: str) -> None:
-    """Raises Mismatch unless both outcomes have the same results or both failed."""
+    """Raises Mismatch unless the outcomes are equal results, or both are failures."""
     if isinstance(want, StepFailed) or isinstance(got, StepFailed):
         if type(want) is not type(got):
             raise Mismatch(f"{what}: expected {_summary(want)}, got {_summary(got)}")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Groups of programs whose stored bytes tests compare."""
+"""Groups of programs, by name. Tests compare the stored bytes of the programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Texts of programs whose stored bytes tests compare: a small program, and programs with all operations, formats of
+"""Texts of programs, for tests that compare stored bytes: a small program, and programs with all operations, formats of
 constants, locations and block formats."""
 
 PROGRAM = """

@@ -68,7 +68,7 @@ def test_tensor_cores(arch: str, layout: str, count: int) -> None:
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
 @pytest.mark.parametrize(("arch", "name", "count"), [("sm_80", "mxfp4", 16), ("sm_90", "nvfp4", 32)])
 def test_blocks(arch: str, name: str, count: int) -> None:
-    """The main loop, whose slice of K has 64 elements, must have one instruction per 32 elements, or per block of
-    16."""
+    """The main loop, whose slice of K has 64 elements, must have one instruction for every 32 elements, or for each
+    block of 16 elements."""
     found = sass_statistics.measure(find_assembler(), sass_statistics.blocks(4096, 4096, 4096, name), arch)
     assert found.is_good and found.multiply_adds == count, found

@@ -316,7 +316,8 @@ class _Clock:
 
 
 class _Counted:
-    """A fake `Execution` of kernels that measure cycles; each kernel's count is derived from its name."""
+    """A fake `Execution` of kernels that measure cycles; the number of cycles of each kernel is derived from the
+    kernel's name."""
 
     def __init__(self, device: _Clock, code: TargetCode, certifying: bool) -> None:
         self._plan = code.plan

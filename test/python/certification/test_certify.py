@@ -100,8 +100,8 @@ def test_turing_has_f16_M3(tmp_path: Path) -> None:
 def test_another_class_has_no_certificate_M3(
     tmp_path: Path, capability: str, unit: str, named: str, instructions: int
 ) -> None:
-    """A device whose tensor cores are not of the class of its architecture gets no certificate, and its old certificate
-    is deleted."""
+    """A device whose tensor cores belong to another class than that of its architecture gets no certificate, and its
+    old certificate is deleted."""
     tmp_path.joinpath(f"{FILE}.json").write_text("{}")
     result = certify(
         tmp_path, "-o", str(tmp_path / "x.json"), REPRO_STUB_CAPABILITY=capability, REPRO_STUB_MATRIX_UNIT=unit

@@ -87,7 +87,7 @@ def _samples(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
     """Returns a function and the tensors in `sample`. The function applies the entry's operator to the sample, with the
-    given tensors in place of its own, and returns a list of the tensor results."""
+    function's arguments in place of the sample's tensors. It returns the list of the results that are tensors."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 

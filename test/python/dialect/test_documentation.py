@@ -58,7 +58,7 @@ def wrap(example: str) -> str:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Returns the section's title and the text of each MLIR example in the reference."""
+    """Returns, for each MLIR example in the reference, the title of its section and its text."""
     found = []
     for file in sorted(REFERENCE.glob("*.md")):
         section = ""

@@ -32,7 +32,8 @@ def test_M5_every_level_and_two_threads(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_nvfp4", "promoted"])
 def test_M5_several_items(name: str) -> None:
-    """The operands have more rows and columns than are packed at a time, and neither number is a multiple of a tile."""
+    """The operands have more rows and columns than are packed at a time, and neither number is a multiple of the tile
+    size."""
     case = accumulated_blocks.product(f"items-{name}", SUMS[name], (67, 135, 70))
     check(case.program, case.inputs, ON_EVERY_LEVEL, runs=1)
 

@@ -79,8 +79,8 @@ def test_ranks_of_several_kinds() -> None:
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_are_those_of_a_ring(size: int) -> None:
-    """Sums go to their owners, and updated tensors other than momenta go to all ranks. For p ranks, both together take
-    2 (p - 1) times the bytes of the sums. In addition, ranks send digests and reports."""
+    """Sums go to their owners, and updated tensors other than momenta go to all ranks. For p ranks, these two transfers
+    together take 2 (p - 1) times the bytes of the sums. In addition, ranks send digests and reports."""
     model, optimizer = make("momentum")
     given = captured(model, LOSS, optimizer, (X, Y), microbatches=8)
     kept: list[ShardedState] = []

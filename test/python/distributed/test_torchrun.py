@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Processes of torchrun on several targets have one hash, even if one process is killed and the others continue."""
+"""Processes of torchrun on several targets compute the same hash, even if one process is killed and the others
+continue."""
 
 import json
 import os

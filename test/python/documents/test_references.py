@@ -104,8 +104,8 @@ def _tracked() -> list[Path]:
 
 @functools.cache
 def _sources() -> dict[Path, str]:
-    """Returns the text of each source by its path. Documents are not included, so that they cannot vouch for each
-    other."""
+    """Returns the text of each source by its path. Documents are not included: a name in a document must exist outside
+    of the documents."""
     return {
         file: file.read_text(errors="replace")
         for file in _tracked()

@@ -34,7 +34,7 @@ def example(request, monkeypatch) -> Iterator:
 
 def setting(example):
     """Returns the example's model, loss_fn, optimizer, batches and options of Trainer. Dropout is off, because eager
-    PyTorch draws other random numbers."""
+    PyTorch draws different random numbers."""
     model, loss_fn, optimizer, batches, *rest = example.training(20)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):

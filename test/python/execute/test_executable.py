@@ -156,7 +156,7 @@ func.func @main(%x: tensor<{type}>) -> tensor<{type}> attributes {{repro.num_sta
 def test_code_of_other_tensors_than_its_program_is_refused(
     target: str, type: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Compiled code that is for other tensor shapes than the program's, for example from a damaged cache, must be
+    """Compiled code for other tensor shapes than those of the program, for example from a damaged cache, must be
     refused: it would write outside the program's arrays."""
     data, other = (to_bytes(_MOVED.format(type=each)) for each in ("5xf32", type))
     kind = TensorType("x", "f32", (5,))

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Inference on stored codes has the bits of inference on stored weights, which the program would quantize in each
-run."""
+"""Inference on stored codes has the bits of inference on stored weights. With stored weights, the program quantizes
+them in each run."""
 
 import functools
 from pathlib import Path

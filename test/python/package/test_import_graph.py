@@ -416,7 +416,7 @@ def test_the_runner_imports_only_packed_modules() -> None:
 
 
 def test_no_module_needs_itself() -> None:
-    """No module imports itself by way of others, even by imports in functions."""
+    """No module imports itself indirectly, even by imports in functions."""
     needs: dict[str, set[str]] = {name: set() for name in sources()}
     for each in imports():
         if each.own and each.kind != "types" and each.module in needs:

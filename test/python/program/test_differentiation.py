@@ -375,8 +375,8 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The order of the derivative's fold follows from the operand that it reads first: x, whose last dimension is
-        # folded, or the gradient. For products it is (P1).
+        # The order of the derivative's fold follows from the first operand of this fold: x, whose last dimension is
+        # folded, or the gradient. For products, the order is that of (P1).
         ("arith.maximumf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %x0, %x1", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),

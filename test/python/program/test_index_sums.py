@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): an index expression that MLIR simplifies can be written and read, is then written again as the same bytes, and
-keeps its meaning."""
+"""(H2): an index expression that MLIR simplifies can be written and read, and keeps its meaning. If it is then written
+again, the bytes are the same."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def value(expr: Expression, dims: Sequence[int]) -> int:
 
 
 def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[int] = EXTENTS) -> str:
-    """Returns a program with one generic, which reads an operand of `size` bytes at each of the index expressions."""
+    """Returns a program with one generic, which reads one operand of `size` bytes for each index expression, at this
+    index."""
     operands, result = f"tensor<{size}xi8>", f"tensor<{'x'.join(map(str, extents))}xi8>"
     count, dims = range(len(indices)), ", ".join(f"d{i}" for i in range(len(extents)))
     maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*indices, dims))

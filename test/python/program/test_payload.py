@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Microbatches whose computation is divided in two parts (T2): the data sent between the two parts has the compressed
+"""Microbatches whose computation is divided into two parts (T2): the data sent between the two parts has the compressed
 size, and the sums of gradients are unchanged."""
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 @pytest.mark.parametrize(
     ("by", "t", "sizes", "maps"),
     [
-        # K exceeds the buffer of pending products and is not a multiple of its size. Some cases have few rows or
-        # columns, others many.
+        # K is larger than the buffer of pending products, and not a multiple of the buffer's size. Some cases have few
+        # rows or columns, others many.
         (HOPPER, "bf16", {"m": 9, "n": 40, "k": 2507}, ("mk", "kn", "mn")),
         (HOPPER, "bf16", {"m": 200, "n": 150, "k": 260}, ("mk", "nk", "mn")),
         (AMPERE, "f16", {"m": 130, "n": 70, "k": 1100}, ("km", "kn", "mn")),

@@ -36,7 +36,7 @@ def test_large_strides_are_packed_K1() -> None:
 @pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
 @pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
 def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
-    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
+    """Uses more rows than one block has, a K that is longer than one K-block, and more columns than one strip has."""
     matmul(*size, *layout).check(levels=["v4", "v3"], special=False)
 
 
@@ -51,14 +51,14 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     ],
 )
 def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout: tuple[str, ...]) -> None:
-    """Tests more columns than one strip, chunks and K-blocks with remainders, and rows whose last vector is full or
+    """Tests more columns than one strip has; chunks and K-blocks with remainders; and rows whose last vector is full or
     masked."""
     matmul(m, n, k, *layout).check()
 
 
 @pytest.mark.parametrize("b", ["kn", "nk"])
 def test_parts_on_all_levels_F1(b: str) -> None:
-    """Tests a chunk that is longer than one K-block at any vector width, and f64."""
+    """Tests f64, and a chunk that is longer than one K-block at any vector width."""
     maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
     size = {"k": 2100, "n": 37}
     case = contraction(maps, "ppr", ["21x2100xf32", f"{size[b[0]]}x{size[b[1]]}xf32", "21x37xf32"], chunk=2048)
@@ -67,7 +67,7 @@ def test_parts_on_all_levels_F1(b: str) -> None:
 
 
 def test_long_neighbourhoods_K2() -> None:
-    """Tests more elements of K than the table of element offsets can contain."""
+    """Tests a K that is longer than the table of element offsets."""
     maps = ["(o, i, n, h, w) -> (n, o, h, w)", "(o, i, n, h, w) -> (n, i, h, w)", "(o, i, n, h, w) -> (o, i)"]
     case = contraction(maps, "pprrr", ["34x7x25x20xf32", "34x9x25x20xf32", "7x9xf32"])
     case.check(levels=["v4", "v3"], special=False)

@@ -69,7 +69,7 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
+    """Uses more rows than one block has, a K that is longer than one K-block, and more columns than one strip has."""
     b = Builder()
     result = matmul(b, m, n, k, "mk nk mn")
     check(b, b.elementwise(SUM, result, b.argument((m, n), "f32"), element="f32"), special=False)

@@ -102,8 +102,8 @@ def test_columns_F3(columns: int, n: int) -> None:
 
 
 def check_long_rows(attribute: str, kind: str, text: str) -> None:
-    """Checks folds of columns whose rows are longer than one panel, and longer than all panels that are summed at a
-    time."""
+    """Checks folds of columns whose rows are longer than one panel, and longer than all the panels together that are
+    summed at a time."""
     for n, columns in ((64, 2100), (515, 300), (1027, 1029)):
         types = [f"{n}x{columns}x{kind}", f"{columns}x{kind}"]
         fold(attribute, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, text).check()

@@ -207,8 +207,8 @@ COPY_BACK = """
 
 
 def copy_kernel(waits: str) -> emulator.Module:
-    """Returns a kernel that copies two halves, of 32 groups of 16 bytes, through dynamic shared memory; `waits` is the
-    PTX that waits for the copies. In the second half, it reads only %r5 bytes of each group."""
+    """Returns a kernel that copies two halves, each with 32 groups of 16 bytes, through dynamic shared memory; `waits`
+    is the PTX that waits for the copies. In the second half, it reads only %r5 bytes of each group."""
     text = entry(f"  mov.u32 %r5, 8;\n{COPY}{waits}{COPY_BACK}", 2)
     return emulator.load(text.replace(HEADER, DYNAMIC))
 

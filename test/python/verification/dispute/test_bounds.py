@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""For each message, the bound on a dispute's bytes counts at least the bytes of the message with the longest possible
-numbers."""
+"""For each type of message, the bound on a dispute's bytes counts at least as many bytes as such a message has if its
+numbers are as long as possible."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def test_an_honest_party_never_loses() -> None:
             # Without terms, a changed header or number of steps describes another run, and no party is wrong.
             assert not tried.agreed and tried.changed and verdict.outcome in ("header", "length"), (seed, verdict)
         else:
-            # The adversary's run is honest, and its change had no effect: it was never requested, or without terms it
-            # describes another run.
+            # The adversary's run is honest, and its change had no effect: the changed answer was never requested or,
+            # without terms, describes another run.
             said = ("agreement",) if tried.agreed or not tried.changed else ("agreement", "header", "length")
             assert verdict.outcome in said, (seed, verdict)
     assert outcomes["conduct"] > DISPUTES // 3 and outcomes["operator"] > DISPUTES // 20, outcomes

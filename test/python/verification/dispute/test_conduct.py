@@ -334,7 +334,7 @@ def test_wiring(part: int) -> None:
 
 
 def test_constants_and_empty_tensors_of_its_own() -> None:
-    """The cheat claims other digests for constants and empty tensors, which the program's text determines."""
+    """The cheat claims wrong digests for constants and empty tensors, which the program's text determines."""
     inline = [operator for operator in graph().operators if operator.inline]
     for operator in inline[:: len(inline) // 5]:
 

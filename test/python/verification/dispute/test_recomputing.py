@@ -99,7 +99,8 @@ def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
 
 
 def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The referee refuses an operator by the sizes of its operands and results, before it requests any of them."""
+    """The referee refuses an operator because of the sizes of its operands and results, before it requests any of
+    them."""
     pair = sum_of(1 << 18)
     assert dispute(pair).wrong == ("B",)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=8388604")

@@ -35,7 +35,7 @@ def program_path(path: Path) -> Path:
 
 
 def with_program(header: Header, **changes: Any) -> Header:
-    """Returns a header in which the entry of the first program has other values, named in `changes`."""
+    """Returns a header in which `changes` replaces values of the entry of the first program."""
     return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
 
 

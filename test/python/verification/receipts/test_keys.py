@@ -45,7 +45,7 @@ def point_with(y: int) -> Point | None:
 
 
 def small_order_points() -> set[Point]:
-    """Returns the eight points whose order divides 8, computed by the group law."""
+    """Returns the eight points whose order divides 8, computed with the group law."""
     for y in range(2, 100):
         point = point_with(y)
         if point is None:

@@ -514,8 +514,8 @@ def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program's identity does not say which inputs are hyper-parameters, but the receipt does, and a dispute compares
-    it."""
+    """A program's identity does not say which inputs are hyper-parameters, but a receipt does, and a dispute compares
+    what the receipts say."""
     link = Receipt(whole).log[STEPS].chain
     edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
     _chained(copied)
