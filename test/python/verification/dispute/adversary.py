@@ -62,7 +62,7 @@ def cheat(index: int, bit: int) -> RecordedRun:
 
 @functools.cache
 def cheats() -> tuple[RecordedRun, ...]:
-    """Returns runs with one wrong bit each: bit 0 or bit 20 of the result of an operator other than a constant or
+    """Returns runs with one wrong bit each: bit 0 or bit 20 of the result of an operator other than
     tensor.empty. Leaves out runs whose links are those of the honest run."""
     computing = [o.index for o in graph().operators if o.outputs and o.name != "tensor.empty"]
     runs = (cheat(index, bit) for index in computing for bit in (0, 20))
