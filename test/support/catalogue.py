@@ -1152,8 +1152,8 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Returns a program that computes the softmax of the shape[-1] columns from `first` on, of a tensor whose last
-    dimension has extent `width`."""
+    """Returns a program that computes the softmax of shape[-1] columns, starting with column `first`, of a tensor whose
+    last dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
     return k.b.program(k.softmax(k.b.slice(x, [0] * (len(shape) - 1) + [first], shape)))

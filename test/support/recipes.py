@@ -11,5 +11,5 @@ from repro_mlir.precision import Format, Recipe, RolePrecision, Rule
 
 
 def of_roles(name: str, rules: Sequence[Rule] = (), **formats: dict[str, Format]) -> Recipe:
-    """Returns a recipe whose roles have the given formats, by operand."""
+    """Returns a recipe. For each role, `formats` contains the formats of the role's operands, by operand."""
     return Recipe(name, {role: RolePrecision(given) for role, given in formats.items()}, rules)

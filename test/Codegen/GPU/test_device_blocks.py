@@ -87,8 +87,8 @@ def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize(("block", "k"), [(16, 64), (32, 64), (16, 48)])
 def test_special_scales_Q4(step: str, block: int, k: int) -> None:
-    """Covers scales of zero, subnormal and infinite scales, and NaNs; products that overflow or underflow; and results
-    of +0 and -0."""
+    """Covers scales that are zero, subnormal, infinite or NaN; products that overflow or underflow; and results of +0
+    and -0."""
     case = _with_scales(step, block, k)
     assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")

@@ -70,7 +70,7 @@ def _stubs() -> Iterator[None]:
 
 
 def _calling(path: Path) -> list[tuple[str, str]]:
-    """Returns the methods of a file that call `run_layer_test`, each after the name of its class."""
+    """Returns the methods of a file that call `run_layer_test`, as pairs (class name, method name)."""
     classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
     return [
         (owner.name, method.name)
