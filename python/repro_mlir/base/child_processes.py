@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
 
-# A separate Python process runs this code before the program, because a process with threads must not run Python code
-# between fork and exec.
+# A new Python process runs this code and then replaces itself by the command, because a process with threads must not
+# run Python code between fork and exec.
 _START = f"""
 import ctypes, os, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})

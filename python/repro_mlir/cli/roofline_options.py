@@ -90,7 +90,8 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
 
 
 def add_change(changes: dict[str, str], machine: CpuMachine | Accelerator, number: str, value: str) -> None:
-    """Adds a changed value of a machine parameter to `changes`. Raises ReproError if `changes` has it already."""
+    """Adds a new value of a machine parameter to `changes`. Raises ReproError if `changes` already has a value of this
+    parameter."""
     if number in changes:
         raise ReproError(f"expected one --set for {number} of {machine.name}, got two")
     changes[number] = value
@@ -101,7 +102,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
     a script.
 
     Args:
-      precision: the precision recipe for a script, or f32; None keeps the script's own precision.
+      precision: for a script: the precision recipe, or "f32" for none; None keeps the script's own precision.
     """
     kind = expect(options.program, *KINDS)
     if kind is not SCRIPT:

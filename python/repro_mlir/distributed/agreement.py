@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks before and after each step that all ranks of a run agree."""
+"""Before and after each step, checks that all ranks of a run agree."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Ranks(ConstantAttributes):
         if self.shares != "measured":
             return
         self._measured += 1
-        # The first step is slower, since its caches are cold, so it is not measured.
+        # The first step is not measured: cold caches make it slower.
         if self._measured < _MEASURED_STEP:
             return
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])

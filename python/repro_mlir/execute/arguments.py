@@ -42,7 +42,7 @@ class Arguments:
         return states
 
     def kept_states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """Like `states`, for arrays on which many steps run: makes all NaNs canonical (V4)."""
+        """Like `states`, but also makes all NaNs canonical (V4). Used for arrays on which many steps run."""
         states = self.states(state)
         self.make_canonical(states, whole=True)
         return states

@@ -50,7 +50,8 @@ class InPlaceBackend(Backend, Protocol):
 
     @property
     def completed(self) -> int:
-        """The number of completed steps; no exception can come between the end of a step and its count."""
+        """The number of completed steps. No exception can come between the end of a step and the update of this
+        number."""
 
     def bind(self, states: Sequence[np.ndarray]) -> Any:
         """Returns the states in the form that `run_bound` takes, such as their addresses. The memory of the states must

@@ -3,8 +3,8 @@
 
 """A state that stays bound to a backend from step to step.
 
-A step and its count change together: whichever exception interrupts a caller, including a Ctrl-C at any moment,
-`completed` is the number of steps that have updated the state.
+A step changes the state and the number of steps together: whichever exception interrupts a caller, including a Ctrl-C
+at any moment, `completed` is the number of steps that have updated the state.
 """
 
 from __future__ import annotations

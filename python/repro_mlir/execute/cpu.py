@@ -22,8 +22,8 @@ _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
 def _keep_loaded() -> None:
     """Keeps the executables alive in a forked process, which does not have their worker threads.
 
-    A forked process runs steps on its own thread. The destructors would wait for the missing threads, so they must not
-    run.
+    A forked process runs steps on its own thread. Destructors would wait for the missing threads, so the executables
+    must not be destroyed.
     """
     for each in _LOADED:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each._executable))
@@ -113,7 +113,8 @@ class CpuBackend:
 
     @property
     def completed(self) -> int:
-        """The number of completed steps; no exception can come between the end of a step and its count."""
+        """The number of completed steps. No exception can come between the end of a step and the update of this
+        number."""
         count: int = self._executable.completed
         return count
 

@@ -308,8 +308,8 @@ class Executable(Compiled):
 class Kept:
     """A state on which steps run one after the other. The state is checked and the outputs are allocated only once.
 
-    A step and its count change together: whichever exception interrupts the caller, `completed` is the number of steps
-    that have updated the state, and `finish` completes the last one.
+    A step changes the state and the number of steps together: whichever exception interrupts the caller, `completed` is
+    the number of steps that have updated the state, and `finish` completes the last one.
     """
 
     def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray], exclusive: bool) -> None:

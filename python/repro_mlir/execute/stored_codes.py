@@ -121,8 +121,8 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _tensor(quantize: ir.Operation) -> list[Any]:
-    """Returns the tensor-wide scale of a quantization if the program computes it and operations other than
-    quantizations read it; else an empty list."""
+    """Returns a list with the tensor-wide scale of a quantization. The list is empty if the quantization has no such
+    scale, if the scale is an argument of the program, or if only quantizations read it."""
     if not ir.DenseI32ArrayAttr(quantize.attributes["operandSegmentSizes"])[1]:
         return []
     value = quantize.operands[1]

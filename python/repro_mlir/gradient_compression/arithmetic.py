@@ -83,8 +83,8 @@ class GradientWriter(Writer):
         return Number(self.write(f"arith.cmpf oge, {number.name}, {self.number(0.0).name} : f32"), self)
 
     def contract(self, left: Tensor, right: Tensor, dims: tuple[str, str, str]) -> Tensor:
-        """(K1) Returns an einsum. Indices that are not in the result are summed in a defined order: those of the left
-        operand first."""
+        """(K1) Returns an einsum. `dims` has the index letters of `left`, `right` and the result. Indices that are not
+        in the result are summed in a defined order: those of `left` first."""
         of_left, of_right, of_result = dims
         extents = dict(zip(of_left, left.kind.shape, strict=True)) | dict(zip(of_right, right.kind.shape, strict=True))
         folded = [index for index in dict.fromkeys(of_left + of_right) if index not in of_result]

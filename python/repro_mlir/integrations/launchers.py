@@ -20,7 +20,7 @@ def _launcher() -> str | None:
 
 
 def is_launched() -> bool:
-    """Returns whether torchrun or mpirun has started this process, even as the only one."""
+    """Returns whether torchrun or mpirun has started this process, even if it is the only process."""
     return _launcher() is not None
 
 

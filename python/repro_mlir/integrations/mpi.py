@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Connects the ranks that mpirun has started, by mpi4py (docs/guides/distributed.md)."""
+"""Uses mpi4py to connect the ranks that mpirun has started (docs/guides/distributed.md)."""
 
 from __future__ import annotations
 

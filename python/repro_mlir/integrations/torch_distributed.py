@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Connects the ranks that torchrun has started, by torch.distributed (docs/guides/distributed.md)."""
+"""Uses torch.distributed to connect the ranks that torchrun has started (docs/guides/distributed.md)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:
     Args:
       title: any text.
       body: HTML in which untrusted text is already `escaped`.
-      data: what the scripts read as the global `D`: a value that JSON can express, with finite numbers.
+      data: the value of the global variable `D` of the scripts. JSON must be able to represent it; numbers must be
+        finite.
       files: styles (.css) and scripts (.js) of this page, in order. They come after the styles and scripts that all
         pages have.
     Raises:

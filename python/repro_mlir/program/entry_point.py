@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Selects the function of an external module that is the program; works with any package of MLIR bindings."""
+"""Finds out which function of an external module is the program; works with any package of MLIR bindings."""
 
 from __future__ import annotations
 

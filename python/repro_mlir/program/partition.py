@@ -45,8 +45,8 @@ class Cut:
         return self.part(np.ascontiguousarray(whole), rank).reshape(self.shape(whole.shape, rank)).copy()
 
     def part(self, whole: np.ndarray, rank: int) -> np.ndarray:
-        """Returns a view of a rank's shard of a contiguous tensor, of shape [outer, blocks, size, inner]: the cut
-        dimension becomes `blocks` and `size`, and the dimensions before and after it are merged."""
+        """Returns a rank's shard of a contiguous tensor as a view [outer, blocks, size, inner]: the cut dimension
+        becomes `blocks` and `size`, and the dimensions before and after it are merged."""
         outer, inner = whole.shape[: self.dimension], whole.shape[self.dimension + 1 :]
         view = whole.reshape(math.prod(outer), self.blocks, self.offsets[-1], math.prod(inner))
         return view[:, :, self.offsets[rank] : self.offsets[rank + 1]]

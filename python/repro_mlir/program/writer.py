@@ -104,7 +104,8 @@ class Writer:
         Args:
           tensors: the operands; the first one has the shape of the result, and those of shape [] are broadcast.
           formula: a function of one Number per tensor, whose operators are those of f32.
-          dims: for each tensor, the dimensions of the result that it has; by default all, or none for shape [].
+          dims: for each tensor, those dimensions of the result that the tensor has; by default all, or none for shape
+            [].
           element: the element type of the formula's result.
         """
         shape = tensors[0].kind.shape

@@ -114,7 +114,7 @@ class Session(ConstantAttributes):
         return self._execution.allocated
 
     def reset(self) -> None:
-        """Sets the states to the bundle's initial values, except those in arrays of the caller, and `steps` to 0."""
+        """Sets `steps` to 0, and the states to the bundle's initial values, except states in arrays of the caller."""
         if all(("state", i) in self._bound for i in range(len(self.bundle.state))):
             self.device.synchronize_all()
         else:
@@ -192,8 +192,8 @@ class Session(ConstantAttributes):
         }
 
     def replay(self, steps: int) -> float:
-        """Runs steps on the present inputs and returns the seconds per step by the GPU's clock. Between the steps, no
-        outputs and no failed checks are read. Raises ReproError for fewer than one step."""
+        """Runs steps on the present inputs and returns the seconds per step by the GPU's clock. Does not read outputs
+        or failed checks between the steps. Raises ReproError for fewer than one step."""
         if steps < 1:
             raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()

@@ -42,7 +42,7 @@ class Case:
       opcode: the opcode in PTX.
       code: code with the inputs x, y and c, in which one instruction computes each result.
       vectors: the operands.
-      expected: the bits of the expected results, of the shape of c.
+      expected: the bits of the expected results, in the shape of c.
     """
 
     opcode: str

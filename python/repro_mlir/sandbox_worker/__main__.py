@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The entry point of `python -m repro_mlir.sandbox_worker`: forks a child per request from the socket descriptor 0."""
+"""The entry point of `python -m repro_mlir.sandbox_worker`: forks a child for each request that arrives at the socket
+with descriptor 0."""
 
 from repro_mlir.sandbox.server import serve
 from repro_mlir.sandbox_worker.work import perform, prepare

@@ -22,8 +22,8 @@ def completion_object(chat: bool) -> str:
 
 
 def system_fingerprint(program: str, weights: str) -> str:
-    """Returns the value of an answer's field `system_fingerprint`: a short name of everything on which answers depend
-    except the request."""
+    """Returns the value of an answer's field `system_fingerprint`: a short name of everything, except the request, on
+    which answers depend."""
     return f"{program[:16]}-{weights[:16]}"
 
 

@@ -418,7 +418,7 @@ class Trainer(ConstantAttributes):
             raise ReproError(self._broken)
         late = begun is None
         if late and self._running:
-            # A signal handler reads a tensor while a step runs. That step settles itself when it ends.
+            # Here a signal handler reads a tensor while a step runs. That step settles itself when it ends.
             return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:

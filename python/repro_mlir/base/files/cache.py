@@ -181,8 +181,8 @@ class _Store:
         return blake3.blake3(name.encode() + b"\0" + artifact, key=self._key).digest()
 
     def _own_file(self, name: str, shared: int = 0o022) -> bytes | None:
-        """Returns the content of a regular file of this user; None if there is no such file, or if it has a permission
-        of the mask `shared` (by default, write access for group or others)."""
+        """Returns the content of a regular file of this user; None if there is no such file, or if its permissions
+        include one of those in the mask `shared` (by default, write access for group or others)."""
         try:
             descriptor = os.open(name, _READ, dir_fd=self._folder)
         except OSError:

@@ -82,7 +82,7 @@ def text(value: Any, where: str) -> None:
 
 
 def hexadecimal(digits: int | None = None) -> Shape:
-    """Returns a shape that matches lower-case hexadecimal text of `digits` digits or, if None, of any even number of
+    """Returns a shape that matches lower-case hexadecimal text of `digits` digits; None allows any even number of
     digits."""
     pattern = re.compile(f"[0-9a-f]{{{digits}}}" if digits else "(?:[0-9a-f]{2})+")
 

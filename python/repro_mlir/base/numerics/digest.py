@@ -178,8 +178,8 @@ def _compress(value: np.ndarray, message: np.ndarray, counter: np.ndarray, size:
       The chaining values, u32 [8, n].
     """
     count = message.shape[1]
-    # Each array has four rows, one word of each of the four columns, so that each NumPy operation mixes all columns at
-    # once.
+    # Each array is one row of the 4 x 4 state matrix, with the words of its four columns, so that each NumPy operation
+    # mixes all columns at once.
     a, b = value[:4].copy(), value[4:].copy()
     c = np.repeat(_IV[:4, None], count, axis=1)
     d = np.empty((4, count), np.uint32)

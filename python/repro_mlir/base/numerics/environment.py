@@ -61,8 +61,8 @@ class float_environment(contextlib.ContextDecorator):
 
 
 def require_default_environment() -> None:
-    """Raises ReproError if this thread deviates from (V2) before a model is captured: the framework's threads may
-    deviate too, and would then compute different constants."""
+    """Raises ReproError if this thread deviates from (V2). Called before a capture: the framework's threads may deviate
+    too, and would then compute different constants."""
     if found := deviation():
         raise ReproError(f"(V2) capture expects the default floating-point environment, got {found}")
 

@@ -69,8 +69,8 @@ def tensor_hash(array: np.ndarray, element: str) -> str:
 
 
 def plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
-    """Returns `tensor_bytes`, without a copy if the memory already contains these bytes; the check is faster than a
-    copy."""
+    """Returns `tensor_bytes`, without a copy if the memory already contains these bytes; checking this is faster than
+    copying."""
     if sys.byteorder == "little" and array.dtype.isnative and array.flags.c_contiguous and array.size and array.ndim:
         known = ELEMENTS.get(element)
         # Integers are signless (V1), so an unsigned NumPy type has the same bytes.

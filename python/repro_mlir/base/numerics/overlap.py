@@ -15,7 +15,8 @@ def find_overlap(spans: Iterable[tuple[int, int, bool]]) -> tuple[int, int] | No
       spans: the address of each buffer, its size in bytes and whether it is written.
     """
     ordered = sorted((start, start + size, i, written) for i, (start, size, written) in enumerate(spans) if size)
-    # The highest end of an earlier buffer, with that buffer's index: among all buffers, and among the written ones.
+    # The greatest end address among the buffers visited so far, with the index of that buffer. `last_written` is the
+    # same among the written buffers.
     last: tuple[int, int] = (0, 0)
     last_written = last
     for start, end, i, written in ordered:

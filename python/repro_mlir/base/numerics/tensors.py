@@ -115,7 +115,7 @@ class TensorType:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self) -> np.ndarray:
-        """Returns a new array without values."""
+        """Returns a new array whose values are undefined."""
         return np.empty(self.shape, self.dtype)
 
     def __str__(self) -> str:

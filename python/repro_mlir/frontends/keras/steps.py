@@ -89,7 +89,7 @@ def _comparable(value: Any) -> Any:
 
 
 def training_step(model: keras.Model) -> Step:
-    """Returns a step of forward, loss, gradients, update and metrics, equivalent to Keras' `train_step`.
+    """Returns a step that computes forward pass, loss, gradients, update and metrics, like Keras' `train_step`.
 
     Raises:
       CaptureError: the model overrides `train_step`.
@@ -112,8 +112,8 @@ def training_step(model: keras.Model) -> Step:
 
 
 def evaluation_step(model: keras.Model) -> Step:
-    """Returns a step of forward, loss and metrics, equivalent to Keras' `test_step`. Raises CaptureError if the model
-    overrides `test_step`.
+    """Returns a step that computes forward pass, loss and metrics, like Keras' `test_step`. Raises CaptureError if the
+    model overrides `test_step`.
     """
     _require_own_step(model, "test_step")
 

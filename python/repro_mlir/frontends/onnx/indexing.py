@@ -36,7 +36,8 @@ def _gather_elements(call: Call) -> torch.Tensor:
 
 
 def _linear(index: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """Returns row-major positions in a tensor of `shape`; the last dimension of `index` has one entry per dimension."""
+    """Returns row-major positions in a tensor of `shape`. The last dimension of `index` has one index for each
+    dimension of that tensor."""
     parts = [_from_front(index[..., i], extent) for i, extent in enumerate(shape)]
     position = parts[0]
     for part, extent in zip(parts[1:], shape[1:], strict=True):
@@ -115,8 +116,8 @@ def _non_zero(call: Call) -> torch.Tensor:
 
 
 def _tensor_scatter(call: Call) -> torch.Tensor:
-    """Returns the cache, in which the update of each sequence of the batch replaces the elements from the sequence's
-    start position on."""
+    """Returns the cache after the update of each sequence of the batch has been written at the sequence's start
+    position."""
     cache, update = call.tensor(0), call.tensor(1)
     axis = axis_of(call.attribute("axis", -2), cache.dim())
     extent, count = cache.shape[axis], update.shape[axis]

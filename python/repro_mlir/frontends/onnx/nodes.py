@@ -161,7 +161,7 @@ class Call:
         return list(found) if isinstance(found, list | tuple) else None if found is None else [found]
 
     def required_numbers(self, index: int, name: str) -> list[Any]:
-        """Returns numbers, found as in `numbers`. Raises OnnxError if they are absent."""
+        """Like `numbers`, but raises OnnxError instead of returning None."""
         values = self.numbers(index, name)
         if values is None:
             raise OnnxError(f"expected {name}, got nothing")

@@ -141,8 +141,8 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _flat_rows(function: Callable[[torch.Tensor, int], torch.Tensor]) -> Operator:
-    """Returns an operator that applies the function along one axis or, before version 13, along all axes from that axis
-    on."""
+    """Returns an operator that applies the function along one axis or, before version 13, along all axes from that one
+    to the last."""
 
     def run(call: Call) -> torch.Tensor:
         x = call.tensor()

@@ -15,7 +15,7 @@ from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, sized
 
 
 def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns cos(2 pi i / n) and sin(2 pi i / n) for i below n; values 0, 1 and -1 are exact."""
+    """Returns cos(2 pi i / n) and sin(2 pi i / n) for i below n; the values 0, 1 and -1 are exact."""
     quarters = [(8 * i + n) // (2 * n) for i in range(n)]
     # After subtracting whole quarters, the remainder is at most an eighth of a turn.
     rest = constant([i / n - quarter / 4 if 4 * i != quarter * n else 0.0 for i, quarter in enumerate(quarters)], dtype)

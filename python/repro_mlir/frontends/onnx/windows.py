@@ -243,7 +243,8 @@ def _col2im(call: Call) -> torch.Tensor:
         for i in reversed(range(len(block))):
             rest, offset = divmod(rest, block[i])
             first = offset * window.dilations[i]
-            # Spaces the column's elements by the stride, then moves them to their position in the window.
+            # Inserts zeros between the elements, so that their distance is the stride; `widths` then moves them by this
+            # position in the window.
             spread = part.new_zeros([*part.shape[: 3 + i], window.strides[i], *part.shape[3 + i :]])
             part = torch.cat([part.unsqueeze(3 + i), spread.narrow(3 + i, 1, window.strides[i] - 1)], 3 + i)
             part = part.flatten(2 + i, 3 + i)

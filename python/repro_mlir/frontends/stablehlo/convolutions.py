@@ -18,8 +18,8 @@ from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 @rule("stablehlo.convolution")
 def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers to repro.convolution, with transposes to the order of batch, channel and spatial dimensions of that
-    operation."""
+    """Lowers to repro.convolution. Transposes operands and result, because that operation has a fixed order of
+    dimensions."""
     attributes = operation.attributes
     numbers = hlo.ConvDimensionNumbers(attributes["dimension_numbers"])
     value, kernel = operation.operands

@@ -85,7 +85,8 @@ class _Window:
 
 @rule("stablehlo.reduce_window")
 def reduce_window(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers to repro.scan, to a fold over the positions of a window, or to the function unrolled by position."""
+    """Lowers to repro.scan, to a fold over the positions of a window, or to the body, applied to one position of the
+    window after another."""
     window = _Window(operation)
     count = len(operation.results)
     values, inits = list(operation.operands)[:count], list(operation.operands)[count:]
