@@ -190,7 +190,8 @@ _FOLDERS = ("receipt.json", "saved_model.pb")
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Raises ReproError if an output is an input of the command, lies in an input folder, or equals another output."""
+    """Raises ReproError if an output is an input of the command, lies in a receipt or SavedModel that is an input, or
+    is the same file as another output."""
     given = vars(options)
     outputs = {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
     files = [os.path.realpath(each) for each in outputs.values()]

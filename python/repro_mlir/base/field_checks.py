@@ -46,8 +46,8 @@ def check_text(name: str, value: object, noun: str) -> None:
 
 
 def shown(value: object) -> str:
-    """Formats a value for a message: a string or number is shortened, and any other value is replaced by the name of
-    its type."""
+    """Formats a value for a message: None, strings and numbers, shortened if they are long; any other value as the name
+    of its type."""
     if isinstance(value, int) and value.bit_length() > 64:
         return f"a number of {value.bit_length()} bits"
     if value is not None and not isinstance(value, str | int | float):

@@ -81,7 +81,7 @@ def _agreed(ranks: Ranks) -> Iterator[None]:
 
 
 def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) -> None:
-    """Checks that all ranks write a receipt and their runs are the same, or that no rank writes a receipt."""
+    """Raises `Agreed` unless all ranks write a receipt and their runs are the same, or no rank writes a receipt."""
     own = _SAID.pack(digest is not None, digest or bytes(32), *pack_failure(describe(failure)))
     said = [_SAID.unpack(data) for data in ranks.gather(own)]
     without = [str(rank) for rank, (has_receipt, *_) in enumerate(said) if not has_receipt]

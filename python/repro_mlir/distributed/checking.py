@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Finds errors of a single rank: rank r + 1 computes some leaves of rank r in the tree (B2) again, and the digests are
-compared.
+"""Finds errors of a single rank: rank r + 1 recomputes some of the leaves (B2) of rank r, and the digests are compared.
 
 The checked leaves are drawn from the state and the inputs, so all ranks know them. If all leaves of a maximal node of a
 rank are checked, so is the node.

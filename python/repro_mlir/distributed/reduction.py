@@ -59,7 +59,8 @@ def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
 
 
 def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
-    """Returns the number of bytes that all ranks together send in `combine` if a step has `count` leaves."""
+    """Returns the number of bytes of float sums that all ranks together send in `combine` if a step has `count`
+    leaves."""
     total, whole = 0, range(count)
     numbers = [len(maximal_nodes(whole, leaves)) for leaves in ranks.leaves(count)]
     for element, slices in layout.slices.items():

@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 def split(leaves: range) -> tuple[range, range]:
-    """Returns the leaves of the two children of a node with n >= 2 leaves. The left child has the largest power of two
-    below n."""
+    """Returns the leaves of the two children of a node with n >= 2 leaves. The number of leaves of the left child is
+    the largest power of two below n."""
     middle = 1 << (len(leaves) - 1).bit_length() - 1
     return leaves[:middle], leaves[middle:]
 

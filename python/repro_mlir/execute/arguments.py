@@ -102,7 +102,7 @@ def readable(array: np.ndarray) -> np.ndarray:
 
 
 def require_apart(written: Sequence[tuple[str, np.ndarray]], read: Sequence[tuple[str, np.ndarray]] = ()) -> None:
-    """Raises ReproError if a written array shares memory with another array, which the step would overwrite."""
+    """Raises ReproError if a written array shares memory with another array: the step would overwrite that array."""
     tensors = [*written, *read]
     overlap = find_overlap((start_of(each), each.nbytes, i < len(written)) for i, (_, each) in enumerate(tensors))
     if overlap is not None:

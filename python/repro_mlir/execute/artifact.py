@@ -30,7 +30,8 @@ class Contents:
 
 
 def checksum(data: bytes) -> int:
-    """Returns the FNV-1a hash of the data, computed over 64-bit words. Zeros pad the last word."""
+    """Returns a checksum like FNV-1a, but over 64-bit words; each step also xors the upper half of the value into the
+    lower half. Zeros pad the last word."""
     value, mask = 0xCBF29CE484222325, (1 << 64) - 1
     for (word,) in struct.iter_unpack("<Q", data + bytes(-len(data) % 8)):
         value = (value ^ word) * 0x100000001B3 & mask

@@ -20,7 +20,7 @@ from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
 
 
 class BoundState(Protocol):
-    """A state in the caller's arrays, on which steps run."""
+    """A state on which steps run, in the caller's arrays or in the backend's memory."""
 
     @property
     def completed(self) -> int:

@@ -85,10 +85,11 @@ class LineCount:
     """The work of one line of PTX text in the counted blocks. A sector is 32 aligned bytes.
 
     Attributes:
-      runs: warp instructions, including those whose guard is false for all threads; 0 if the line has no instruction.
-      sectors: sectors of global memory that warps access.
-      new_sectors: those sectors that a block accesses for the first time.
-      wavefronts: cycles in which shared memory, which has 32 banks of 4 bytes, is accessed.
+      runs: the number of warp instructions, including those whose guard is false for all threads; 0 if the line has no
+        instruction.
+      sectors: the number of sectors of global memory that warps access.
+      new_sectors: the number of those sectors that a block accesses for the first time.
+      wavefronts: the number of cycles in which shared memory, which has 32 banks of 4 bytes, is accessed.
     """
 
     runs: int = 0

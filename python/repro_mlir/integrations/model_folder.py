@@ -258,8 +258,8 @@ def _is_stored(name: str, stored: Iterable[str]) -> bool:
 
 @contextlib.contextmanager
 def _bounded_modules(stored: int) -> Iterator[None]:
-    """A context manager that raises ReproError if the model gets far more modules and parameters than `stored` tensors
-    imply. Must be inside `_refusal`."""
+    """A context manager that raises ReproError if the model gets a very large buffer, or far more modules and
+    parameters than `stored` tensors imply. Must be inside `_refusal`."""
     # The factor and the constant leave room for tied weights, buffers, and stored tensors that are split into several
     # parameters.
     left = 8 * stored + 256

@@ -220,8 +220,8 @@ def _joined(
     initial: tuple[np.ndarray, ...],
     own: tuple[int, ...],
 ) -> MicrobatchProgram:
-    """Combines two programs into a step. Their tensors get names and types from the signature, because a program does
-    not represent which integers are unsigned and which pairs are complex."""
+    """Combines two programs into a step. The signature says which integers are unsigned and which pairs are complex,
+    because the programs do not represent this."""
     state, inputs, outputs, num_hyper_parameters = signature
 
     def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:

@@ -48,7 +48,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `run` except --json and the argument for the bundle."""
+    """Adds the options of `run`. The callers add --json and the argument for the bundle."""
     parser.add_argument(
         "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
     )

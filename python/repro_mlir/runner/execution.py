@@ -197,7 +197,7 @@ class Execution:
         self._graph.launch()
 
     def finish(self) -> None:
-        """Waits for the steps that were started, and checks their result.
+        """Waits for the steps that were started, and checks whether the last one has failed.
 
         Raises:
           StepFailed: a check of the program failed (E1); the states are unchanged.

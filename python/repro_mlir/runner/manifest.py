@@ -150,8 +150,8 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
 
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:
-    """Returns the names of the members that a bundle with this manifest must have. A bundle may have no others, except
-    the modules of the runner."""
+    """Returns the names of the members that this manifest must list. It may list no others, except the modules of the
+    runner."""
     needed = {PROGRAM}
     for target in manifest["targets"].values():
         needed |= {name for name in target.values() if name is not None}

@@ -128,8 +128,8 @@ class Session(ConstantAttributes):
         self._steps = 0
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Copies arrays from the CPU to the states with these names. Raises ReproError if the type of an array is not
-        that of its state."""
+        """Copies arrays from the CPU to the states with these names. Raises ReproError if a name is unknown, or if the
+        type of an array is not that of its state."""
         numbers = {kind.name: i for i, kind in enumerate(self.bundle.state)}
         for name, value in state.items():
             if name not in numbers:
@@ -192,8 +192,9 @@ class Session(ConstantAttributes):
         }
 
     def replay(self, steps: int) -> float:
-        """Runs steps on the present inputs and returns the seconds per step by the GPU's clock. Does not read outputs
-        or failed checks between the steps. Raises ReproError for fewer than one step."""
+        """Runs one step and then `steps` more on the present inputs; returns the seconds per step of the latter, by the
+        GPU's clock. Does not read outputs or failed checks between the steps. Raises ReproError for fewer than one
+        step."""
         if steps < 1:
             raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()

@@ -117,14 +117,14 @@ def _lower_stablehlo(data: bytes) -> bytes:
 
 
 def compile_native(data: bytes, *, level: str) -> bytes:
-    """Compiles a program; returns the artifact. Raises ValueError with the first error of the compiler."""
+    """Compiles a program; returns the artifact. Raises CompileError with the first error of the compiler."""
     from repro_mlir.compilation.cpu import compile
 
     return compile(data, level)
 
 
 def analyze_native(data: bytes, *, level: str) -> bytes:
-    """Returns an encoded `Analysis` of a program's code. Raises ValueError with the first error of the compiler."""
+    """Returns an encoded `Analysis` of a program's code. Raises CompileError with the first error of the compiler."""
     from repro_mlir.compilation.cpu import analyze
 
     return analyze(data, level).to_bytes()

@@ -452,7 +452,7 @@ class Trainer(ConstantAttributes):
         self._begun = None
 
     def _is_due(self, begun: _Begun) -> bool:
-        """Returns whether the step has run but the receipt has no record of it yet."""
+        """Returns whether the receipt lacks the record of a step that has run."""
         assert self._recorder is not None
         return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 

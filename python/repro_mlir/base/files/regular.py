@@ -38,7 +38,7 @@ def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool 
       follow: whether the last component of the path may be a symbolic link. Pass True for a path that the user named,
         False for a file in an untrusted directory.
     Raises:
-      ReproError: the file does not exist, or is a symbolic link, FIFO, device, directory or socket.
+      ReproError: the file cannot be opened, or is a FIFO, device, directory, socket or (unless `follow`) symbolic link.
       OSError: the machine has a resource shortage (`SHORTAGES`), such as too many open files.
     """
     verb = "write" if flags & os.O_WRONLY else "read"
