@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A registry of modules by role. A room must not import modules of the rooms above it by name, so it calls these
-modules through the registry."""
+"""A registry of modules by role. A room (docs/contributors/architecture.md) must not import modules of higher layers,
+so it gets these modules from the registry."""
 
 from __future__ import annotations
 

@@ -124,8 +124,7 @@ def _type_of(element: str) -> str:
 
 
 def _compile(architecture: str, form: Form) -> TargetCode:
-    """Compiles code in which one instruction computes each result. The instruction adds its products to an operand
-    c."""
+    """Compiles code that computes each result with one instruction, which adds its products to an operand c."""
     inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
     types = _type_of(form.x), _type_of(form.y)
     factors = "%aw, %bw"

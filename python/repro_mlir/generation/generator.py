@@ -167,7 +167,8 @@ class Generator(ConstantAttributes):
         Args:
           prompts: the tokens of each request, at least one per request.
           max_new_tokens: the maximum number of new tokens per request.
-          sampling: how tokens are chosen, for all requests or one per request; by default the greatest logit.
+          sampling: how tokens are chosen: one `Sampling` for all requests, or one per request; by default the greatest
+            logit.
           stop: tokens that end a request.
         Returns:
           The tokens that follow each prompt, including the stop token.

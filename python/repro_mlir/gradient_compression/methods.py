@@ -217,7 +217,7 @@ class Blocks(GradientCompression):
 
     @staticmethod
     def named(recipe: str, feedback: bool = True) -> Blocks:
-        """Returns the gradient format of a named precision recipe, such as `mxfp8`."""
+        """Returns the method with the gradient format of a named precision recipe, such as `mxfp8`."""
         return Blocks(named_recipe(recipe).roles["dgrad"].operands.get("gradient", F32), feedback)
 
     @property

@@ -167,8 +167,8 @@ class ReproTrainer(transformers.Trainer):
         super()._load_rng_state(checkpoint)
         path = Path(checkpoint or "") / _STATE
         if checkpoint is None or not path.exists():
-            # The checkpoint was written by transformers.Trainer and lacks our random state, so the random numbers start
-            # from the beginning.
+            # There is no checkpoint, or transformers.Trainer wrote it, without the position of the random numbers. They
+            # start from the beginning.
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):

@@ -102,7 +102,7 @@ def multiplied_by_blocks(
 def _short_name(accumulator: str | BlockAccumulator) -> str:
     if isinstance(accumulator, str):
         return accumulator
-    # A custom `Accumulator` has too many parameters for a name, so the name contains only its `step`.
+    # A custom `Accumulator` has too many parameters for a name, so the name contains only the `step`.
     return f"{accumulator.step}_{accumulator.within}" if isinstance(accumulator.within, str) else accumulator.step
 
 

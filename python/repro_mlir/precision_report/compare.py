@@ -96,7 +96,8 @@ def compare_recipes(
 
 
 def spread(steps: int, count: int) -> tuple[int, ...]:
-    """Returns `count` equally spaced steps from 1 to `steps`, both included. If `count` is 1, returns the last step."""
+    """Returns at most `count` equally spaced steps from 1 to `steps`, both included. If `count` is 1, returns the last
+    step."""
     if count < 2:
         return (steps,)[:count]
     return tuple(sorted({1 + i * (steps - 1) // (count - 1) for i in range(count)}))

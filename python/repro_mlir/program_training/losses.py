@@ -29,7 +29,8 @@ class Loss:
 
 
 def mean_squared_error() -> Loss:
-    """Returns the mean of (output - target)^2 over all elements; output and target are f32 of the same shape."""
+    """Returns the loss that is the mean of (output - target)^2 over all elements; output and target are f32 of the same
+    shape."""
 
     def target(output: TensorType) -> TensorType:
         _check_output(output, 0)
@@ -43,7 +44,7 @@ def mean_squared_error() -> Loss:
 
 
 def cross_entropy() -> Loss:
-    """Returns the mean over rows of -log(softmax(logits)[target]).
+    """Returns the loss that is the mean over rows of -log(softmax(logits)[target]).
 
     The output is f32 [N, C] or [N, C, *], the target i64 [N] or [N, *] with values from 0 to C - 1; with any other
     value the step has no result (E1). The logarithm is x - max - log(sum(exp(x - max))).

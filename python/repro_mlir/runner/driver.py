@@ -166,7 +166,7 @@ class Driver:
             build = ctypes.create_string_buffer(64)
             self.reproDriverGetBuild(build, len(build))
             return build.value.decode()
-        # The build of the library counts, not that of the kernel module, because the library may be newer.
+        # Prefers the build in the library's file name to that of the kernel module, because the library may be newer.
         if named := _VERSIONED.fullmatch(os.path.basename(_file_of(self._functions["cuInit"]))):
             return named[1]
         try:

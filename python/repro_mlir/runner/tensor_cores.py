@@ -40,7 +40,7 @@ class Case:
 
     Attributes:
       opcode: the opcode in PTX.
-      code: code with the inputs x, y and c, in which one instruction computes each result.
+      code: code with the inputs x, y and c, which computes each result with one instruction.
       vectors: the operands.
       expected: the bits of the expected results, in the shape of c.
     """

@@ -56,8 +56,8 @@ def check_can_write(path: str | Path) -> None:
 
 
 def _try_to_write(target: Path) -> None:
-    """Creates and removes a one-byte file next to `target`, or writes zero bytes to a device. Raises OSError if not
-    possible."""
+    """Creates and removes a one-byte file next to `target`, or writes zero bytes to a device. Raises OSError if the
+    write fails."""
     if target.is_char_device():
         descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
         try:

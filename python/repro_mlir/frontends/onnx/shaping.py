@@ -37,8 +37,8 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
-    """Returns the names of all values that must be known when the program is created, and of all values on which these
-    depend."""
+    """Returns the names of all values that must be known when the program is created, and of all values on whose
+    elements these depend."""
     nodes = [*_nodes(graph)]
     makers = {name: node for node in nodes for name in node.output}
     waiting = [

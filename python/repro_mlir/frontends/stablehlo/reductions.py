@@ -21,14 +21,15 @@ _KINDS = {"GT": "max", "LT": "min"}
 
 @rule("stablehlo.reduce")
 def reduce(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Lowers arg-max and arg-min to repro.arg_reduce; all other reductions become folds."""
+    """Lowers arg-max and arg-min to repro.arg_reduce. Reductions of an empty tensor or over no dimension need no
+    operation; all others become folds."""
     count = len(operation.operands) // 2
     if not emit.size(emit.shape_of(operation.operands[0])):
         # The reduction of an empty tensor is the initial value.
         pairs = zip(list(operation.operands)[count:], operation.results, strict=True)
         return [emit.broadcast(value, emit.shape_of(result), []) for value, result in pairs]
     if not len(ir.DenseI64ArrayAttr(operation.attributes["dimensions"])):
-        # Like XLA, this relies on each initial value being an identity.
+        # As in XLA, each initial value is assumed to be an identity, so the results are the operands.
         return list(operation.operands)[:count]
     kind = _arg_kind(operation)
     if kind is None:

@@ -92,7 +92,8 @@ def dynamic_update_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.V
 
 @rule("stablehlo.pad")
 def pad(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Rewrites negative edge padding as slices after the interior padding; returns None for other paddings."""
+    """Rewrites negative edge padding as slices after the interior padding; returns None for other paddings. Removes a
+    pad that adds and removes nothing."""
     low, high, interior = (
         list(ir.DenseI64ArrayAttr(operation.attributes[name]))
         for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
