@@ -130,7 +130,8 @@ def _compile(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> Program:
-    """Returns the program of an ONNX model, a SavedModel, or an MLIR module with the initial state from --state."""
+    """Returns the program of an ONNX model, a SavedModel or an MLIR module, changed as the options --exact-digits,
+    --precision and --state request."""
     from repro_mlir.base.files.tensor_file import load_tensors
     from repro_mlir.precision.apply import apply_precision
     from repro_mlir.program.exact import exact_contractions

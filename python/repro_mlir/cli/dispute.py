@@ -156,8 +156,8 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
-    """Returns the token for a network address: from `file`, else from the environment variable `variable`. Returns
-    NO_TOKEN if neither has a token, or if `address` is a file."""
+    """Returns the token for a network address: from `file`, else from the environment variable `variable`, else
+    NO_TOKEN. Returns NO_TOKEN for any other address, with which `file` must be None."""
     from repro_mlir.verification.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):

@@ -58,7 +58,8 @@ def file_kind_of(path: str | Path) -> FileKind | None:
     path = Path(path)
     try:
         if path.is_dir():
-            # Reading a SavedModel runs code from it, so a directory with a receipt header is never a SavedModel.
+            # Reading a SavedModel runs code from it, so a directory with a receipt header is never treated as a
+            # SavedModel.
             if (path / HEADER).is_file():
                 return RECEIPT
             return SAVED_MODEL if (path / "saved_model.pb").is_file() else None

@@ -121,7 +121,7 @@ def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
 
 
 def refuse_sizes(path: str, sizes: Sequence[tuple[str, int]]) -> None:
-    """Raises ReproError if sizes are given for a file that is neither an ONNX model nor a SavedModel."""
+    """Raises ReproError if there are `sizes`. Called for a file that is neither an ONNX model nor a SavedModel."""
     if sizes:
         raise ReproError(f"{path}: expected an ONNX model or a SavedModel with --size: others have fixed sizes")
 

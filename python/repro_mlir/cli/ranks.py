@@ -64,8 +64,8 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
 
 
 def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
-    """Returns the target of this rank: that in --target-of, or else that in --target. Raises ReproError for an unknown
-    target or a rank that does not exist."""
+    """Returns the target of this rank: that in --target-of, or else that in --target. Raises ReproError if --target-of
+    is malformed, or has an unknown target or a rank that does not exist."""
     from repro_mlir.execute.executable import check_target
 
     target: str = options.target
