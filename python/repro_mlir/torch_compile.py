@@ -143,8 +143,9 @@ def backend(**options: Unpack[BackendKeywords]) -> Backend:
         so that a model in one graph draws the same numbers as `Trainer(seed=...)`. With None, each call draws its seed
         from PyTorch's generator, which `torch.manual_seed` sets. A backend selected by name accepts no seed.
       exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
-      fallback: with "error", a graph that cannot be compiled raises an error, wrapped in torch.compile's exception
-        `BackendCompilerFailed` before the first call. With "eager", PyTorch runs the graph and a warning is issued.
+      fallback: with "error", a graph that cannot be compiled raises an error. torch.compile wraps the error in its
+        exception `BackendCompilerFailed`, unless the graph has dynamic sizes, for which it is compiled when it is
+        called. With "eager", PyTorch runs the graph and a warning is issued.
     Raises:
       ReproError: the target is unknown or an argument has an invalid value.
     """
