@@ -1,11 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Benchmarks of matrix products, linear layers and training steps in low precision (Q4), (M4), against our own float32
-code.
-
-If torchao is installed (pip install torchao==0.18.0), it is a peer: it quantizes with PyTorch's operators and
-multiplies the dequantized operands.
+"""Benchmarks of matrix products, linear layers and training steps with block formats (Q4) and accumulators of tensor
+cores (M4), against our own float32 code. torchao is a peer if it is installed (pip install torchao==0.18.0): it
+quantizes with PyTorch's operators and multiplies the dequantized operands.
 """
 
 from collections.abc import Callable

@@ -75,7 +75,7 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
 
 def cases() -> list[Case]:
     """Returns benchmarks of the forward pass, the input gradient and the weight gradient, for each shape. PyTorch uses
-    oneDNN, with images in both layouts."""
+    oneDNN; it is measured with images in the layout [N, C, H, W] and in channels_last."""
     rows = []
     for model, shapes in (("ResNet-18", _RESNET_18), ("ResNet-50", _RESNET_50)):
         for shape in shapes:

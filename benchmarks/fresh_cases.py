@@ -52,8 +52,8 @@ def _compile(step: str, setting: Setting) -> dict[str, list[float]]:
 
 
 def cases() -> list[SampledCase]:
-    """Returns, for each step, a benchmark of its peak memory; and a benchmark of the seconds of capture and compilation
-    of the GPT. The memory is the resident memory in MB minus that before the first step."""
+    """Returns one benchmark of the peak memory for each step, and one of the seconds that capture and compilation of
+    the GPT take. The peak memory is the resident memory in MB minus that before the first step."""
     return [
         *(
             SampledCase(

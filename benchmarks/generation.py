@@ -48,8 +48,8 @@ class Cache:
 
 
 class Block(nn.Module):
-    """A transformer block for f32 [rows, length, WIDTH]. Adds attention to its input and then an MLP to the sum.
-    Attention and MLP read their operand through a LayerNorm."""
+    """A transformer block for x, f32 [rows, length, WIDTH]. Returns y + mlp(norm2(y)), where y is x +
+    attention(norm1(x))."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

@@ -43,8 +43,8 @@ def _build(
 
 
 def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
-    """Returns, for each function: its name, the function, its arguments, and the least number of times that each
-    element is read or written."""
+    """Returns, for each function: its name, the function, a function that creates its arguments, and the least number
+    of accesses (reads and writes) per element."""
     return [
         # The forward pass reads the input and writes the result. The backward pass reads the result and its gradient,
         # and writes the input's gradient.

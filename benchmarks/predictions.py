@@ -6,7 +6,7 @@
     python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
         [--rounds N] [--seconds S]
 
-Each round calibrates the machine for each level, with other programs than the steps, and measures each step. The rounds
+Each round calibrates the machine for each level, with programs other than the steps, and measures each step. The rounds
 are minutes apart, because on a shared machine, processors and memory are slow at times. The result uses the calibration
 with the highest clock, and the shortest time of each launch. FILE contains each kernel and is written at the end; see
 docs/guides/roofline.md. The machine should run nothing else.

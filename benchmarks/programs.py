@@ -57,8 +57,8 @@ def compiled(
 
 
 def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Setting) -> Callable[[], object]:
-    """Returns a function that calls a program without state on these arrays (those of bf16 as bits) and writes to
-    outputs allocated once."""
+    """Returns a function that calls `program`, which has no state, on `inputs` (bf16 arrays as bits). The outputs are
+    allocated once."""
     executable = CpuBackend(cached_compile(program.data, setting.level), setting.threads)
     outputs = [kind.empty() for kind in executable.outputs]
     return lambda: executable.run([], inputs, outputs)

@@ -74,7 +74,7 @@ in seconds is an upper limit for the time to compile.
 
 
 def _command(line: str) -> str:
-    """Returns a shell command in lines of at most 120 columns, below its remark."""
+    """Returns a shell command in lines of at most 120 columns; a comment at its end moves to a line before it."""
     command, _, remark = line.partition("  # ")
     # A quoted argument stays on one line.
     joined = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\xa0"), command)

@@ -31,7 +31,7 @@ class Figure:
 
     @staticmethod
     def of(samples: list[float]) -> "Figure":
-        """Returns the figure of the samples."""
+        """Returns the median, the minimum and the number of the samples."""
         return Figure(statistics.median(samples), min(samples), len(samples))
 
 

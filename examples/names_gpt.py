@@ -44,8 +44,8 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Block(nn.Module):
-    """Adds causal attention to its input and then an MLP to the sum. Attention and MLP read their operand through a
-    LayerNorm."""
+    """A transformer block with causal attention. Returns, without dropout, y + mlp(norm2(y)), where y is x +
+    attention(norm1(x))."""
 
     def __init__(self) -> None:
         super().__init__()

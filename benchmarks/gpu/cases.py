@@ -62,7 +62,7 @@ class Training:
     Attributes:
       name: unique name.
       model: returns a new model.
-      optimizer: returns a new optimizer of a model's parameters.
+      optimizer: returns a new optimizer for a model's parameters.
       arguments: the batch.
       flops: floating-point operations of the matrix products in one step.
       check: whether the results on the GPU are compared with those on the CPU.

@@ -32,7 +32,7 @@ _TESTS = Path(__file__).resolve().parents[2] / "test"
 _PTX_SHARE = 16
 _SEED = 22
 _RANDOM_PROGRAMS = 1000
-# The maximum size of one program's file: little data can be sent to a GPU machine.
+# The maximum size of one program's file, because only a limited amount of data can be sent to a GPU machine.
 _MOST_BYTES = 4 << 20
 
 

@@ -212,8 +212,8 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """Returns PTX that sets %h1 to `source` with a different exponent: `base` plus the bits of the exponent that `mask`
-    selects. The exponent field begins above the low `bits` bits."""
+    """Returns PTX that sets %h1 to the bits of `source` that `keep` selects, with a new exponent: `base` plus the bits
+    of the old exponent that `mask` selects. The exponent field begins above the low `bits` bits."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
         f"and.b32 %h1, %h1, {mask};",

@@ -6,8 +6,8 @@
     python benchmarks/gpu/predict.py --machine h100 h200 [--tiny] [--only TEXT ...] [--measured RESULTS] -o FILE.md
 
 Needs no GPU and no prepared directory. FILE.md has a row for each program: the milliseconds that a step takes on each
-machine, and what causes them; with --launches, FILE.json has the microseconds of each launch. With --measured, the
-table also has the results of run.py on the first machine.
+machine, and the main causes of this time; with --launches, FILE.json has the microseconds of each launch. With
+--measured, the table also has the results of run.py on the first machine.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def prepare_example(
 
 
 def product_program(product: Product, architecture: str) -> Program:
-    """Returns a program that multiplies two matrices in the accumulator class of the architecture."""
+    """Returns a program that multiplies two matrices with the accumulator class of the architecture."""
     import torch
 
     kinds = {
@@ -139,7 +139,8 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
 
 
 def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Callable[[Path], None]]:
-    """Returns, for the name of each file or folder to write into the directory, the function that writes it."""
+    """Returns the functions that write the files and folders of the directory, keyed by the name of the file or
+    folder."""
     assembler = assemble if find_assembler() else None
     sizes = (256, 4) if options.tiny else (1 << 18, 384)
 

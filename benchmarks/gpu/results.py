@@ -21,8 +21,8 @@ class ContextLost(Exception):
 
 
 class Results:
-    """The results of a run in a JSON and a Markdown file: rows for each part. A later process reads the files and adds
-    rows.
+    """The results of a run of run.py, in a JSON file and a Markdown file: rows for each part of the run. A later
+    process reads the files and adds rows.
 
     Attributes:
       facts: facts about the machine and the run.
@@ -80,8 +80,8 @@ class Results:
                 raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Calls `work` for a part and adds its duration. Records an exception of `work` as an error, except
-        ContextLost, which is raised again."""
+        """Calls `work` for a part, and adds the duration of the call to the part's seconds. Records an exception of
+        `work` as an error, except ContextLost, which is raised again."""
         start = time.perf_counter()
         try:
             work()

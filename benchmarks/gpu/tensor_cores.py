@@ -99,7 +99,8 @@ def products(tiny: bool) -> list[Product]:
 
 
 def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
-    """Writes the test cases of an architecture's matrix instructions into their own folder."""
+    """Writes the test cases of an architecture's matrix instructions to a new folder inside `folder`, named after the
+    architecture."""
     own = folder / architecture
     own.mkdir(parents=True)
     facts = []

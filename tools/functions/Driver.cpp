@@ -78,9 +78,6 @@ extern "C" Lanes rsqrt_lanes(Lanes x) {
 /// an f64 function of the C library on 8 lanes, rounded to f32. Leaves out the
 /// inputs for which an error of `margin` could change the rounding: stores them
 /// in `undecided`, and their number in `count`.
-/// C library on 8 lanes, rounded to f32. Inputs for which an error of `margin`
-/// could change the rounding are left out and stored in `undecided`, and their
-/// number in `count`.
 extern "C" uint64_t library_block(Lanes (*function)(Lanes), uint32_t block,
                                   double margin, uint32_t *undecided,
                                   int64_t *count) {

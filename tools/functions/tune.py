@@ -94,7 +94,8 @@ def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]
 
 
 def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> float:
-    """Returns the largest change of x p(x) that the moves cause for -reach <= x <= reach, relative to p(0)."""
+    """Returns the largest change of x p(x), relative to p(0), that the moves cause for a table's polynomial p and |x|
+    <= reach."""
     worst = 0.0
     for table, moves in zip(start, steps, strict=True):
         changes = [n * ulp(v) / table[0] for v, n in zip(table, moves, strict=True)]

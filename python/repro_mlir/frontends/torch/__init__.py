@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The PyTorch frontend: captures training steps and inference as imported linalg with a signature.
+"""The PyTorch frontend: captures training steps and inference as imported programs.
 
-Names are loaded on first use, so that importing this package imports neither PyTorch nor torch-mlir.
+A name of this package is loaded on first use, so that importing the package imports neither PyTorch nor torch-mlir.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def _without_mappings(batch: Any) -> Any:
 
 
 def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
-    """Converts an array to a tensor, which shares the array's memory if the memory is writable."""
+    """Converts an array to a tensor. The tensor shares the array's memory if the memory is writable and PyTorch
+    supports the array's byte order and strides."""
     if isinstance(array, np.ma.MaskedArray):
         raise CaptureError("the batch has a masked NumPy array, expected one without a mask")
     array = np.asarray(array)

@@ -4,8 +4,8 @@
 """Operations of the repro dialect in captured graphs.
 
 Each operation is a custom operator `torch.ops.repro.<name>`, which torch-mlir does not know. While torch-mlir lowers
-the other operators, the custom operators are calls of private functions, which torch-mlir does not change. Afterwards
-each call is replaced by operations in generic form.
+the other operators, calls of private functions replace the custom operators, because torch-mlir does not change such
+calls. Afterwards each call is replaced by operations in generic form.
 """
 
 from __future__ import annotations

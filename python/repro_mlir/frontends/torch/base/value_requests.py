@@ -99,7 +99,8 @@ def no_tensor(what: str, value: Any) -> str:
 
 
 def _caller() -> str:
-    """Returns the file of the code that called the function that a torch-function mode of the trace is handling."""
+    """Returns the file with the code that called a PyTorch function. A torch-function mode of the trace must be
+    handling this call."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back

@@ -37,7 +37,7 @@ def returned_by(names: Iterable[str]) -> tuple[Returned, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """A placeholder in a structure for a tensor: the program's output at the index `position`."""
+    """Replaces a tensor in a structure of results; stands for the program's output at the index `position`."""
 
     position: int
 

@@ -76,7 +76,7 @@ class StepWithLoss(Step):
             yield from named_modules("loss_fn", self.loss_fn)
 
     def results_of(self, loss: torch.Tensor, output: Any, batch: Any, kept: Sequence[torch.Tensor]) -> Results:
-        """Returns the requested results of the forward pass and the loss; metrics must not write to the tensors in
+        """Returns the loss and the results that do not depend on gradients; metrics must not write to the tensors in
         `kept`."""
         results = Results()
         results.append("loss", loss)

@@ -157,8 +157,8 @@ class _Graph:
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        # The positions of sizes among the arguments, which are known only from the first call: an argument that is None
-        # in calls may have a tensor as its example.
+        # The positions of the arguments that are sizes. They are known only from the first call on, because an argument
+        # that is None in calls may have a tensor as its example.
         self._sizes: list[int] | None = None
         self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):

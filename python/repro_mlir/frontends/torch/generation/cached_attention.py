@@ -382,7 +382,8 @@ class _Linears:
         self._last = (module, result, result._version) if len(arguments) == 1 else None
 
     def giving(self, logits: Any) -> nn.Module | None:
-        """Returns the last called layer if it ran only once and returned `logits`, unmodified since then; else None."""
+        """Returns the layer that was called last, if it ran only once and its result is `logits`, not modified since;
+        else None."""
         if self._last is None:
             return None
         module, result, version = self._last
@@ -400,7 +401,8 @@ def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
-    """Returns a function that calls the model with tokens, positions and, optionally, replaced tensors by name.
+    """Returns a function that calls the model with tokens, positions and, optionally, replacements of tensors, keyed by
+    name.
 
     Raises:
       CaptureError: the model's forward has fewer than two parameters.

@@ -39,7 +39,7 @@ def _write_expand(build: Builder, x: Any, shape: Any) -> Sequence[Any]:
 
 
 def _without_others(build: Builder, x: Any, kept: Sequence[int]) -> Any:
-    """Collapses the dimensions that are not in `kept`, which have extent 1."""
+    """Removes the dimensions of x that are not in `kept`; each of them has extent 1."""
     given = ir.RankedTensorType(x.type)
     if len(kept) == given.rank:
         return x

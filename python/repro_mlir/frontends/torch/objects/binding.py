@@ -244,7 +244,7 @@ class Binding:
             if not counter.is_new:
                 counter.push()
         # In this block, accesses to tensors do not call `push` again. After an exception the tensors still count as
-        # being on the device, so that their next use repeats all of this.
+        # being on the device, so that their next use calls `push` again.
         with as_they_are():
             for tensor, kind, written in self._copies:
                 if written and kind.name not in foreign:

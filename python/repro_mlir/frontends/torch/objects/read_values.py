@@ -118,7 +118,8 @@ class Reads:
     _noted: list[tuple[str, _View]] = field(default_factory=list)
 
     def views(self) -> Iterator[Iterable[object]]:
-        """Yields live views of all values whose identity counts; views of many small objects are joined for speed."""
+        """Yields live views of all values whose identity is compared; views of many small objects are joined for
+        speed."""
         views = [view for _, view in self._noted]
         names = [view for view in views if isinstance(view, _Names)]
         # Functions often use the same globals, so each global is yielded once.
@@ -431,8 +432,8 @@ class _Search:
         self._close()
 
     def is_complete(self) -> bool:
-        """Whether the search need not be repeated with all attributes. They count only if code that ran reads
-        attributes by unknown names."""
+        """Whether the search need not be repeated with all attributes. All attributes matter only if code that ran
+        reads an attribute whose name is not known."""
         return self._recording is None or self._everything == self._recording.everything
 
     def follow(self, name: str, value: object) -> None:
@@ -837,7 +838,7 @@ def contents(value: _Held) -> Hashable:
 
 
 def _facts(value: _Held) -> Hashable:
-    """Returns the properties of a tensor or array, besides its contents, that a step can read."""
+    """Returns the properties of a tensor or array that a step can read, without the contents."""
     if isinstance(value, torch.Tensor):
         strides = value.stride() if value.layout is torch.strided else ()
         return value.shape, value.dtype, strides, value.requires_grad

@@ -94,8 +94,8 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _definitions(options: CaptureOptions) -> dict[str, torch.Tensor]:
-    """Returns the definition of each entry that a state has with these options, as the bytes of a JSON text: that of
-    the recipe, under a fixed name, and that of the compression method."""
+    """Returns the definition of each entry that a state has with these options, as the bytes of a JSON text: the
+    recipe, in which a fixed name replaces its own, and the compression method."""
     texts = {}
     recipe, compression = options.precision, options.gradient_compression
     if recipe is not None and recipe.is_delayed:

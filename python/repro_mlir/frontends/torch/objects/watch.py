@@ -224,8 +224,8 @@ def _module_parts(name: str, module: torch.nn.Module) -> Iterator[tuple[str, Has
 
 
 def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Parameter]) -> Iterator[Iterable[object]]:
-    """Yields live views of the objects whose identity counts: those in modules, the hooks of parameters, and global
-    hooks."""
+    """Yields live views of the objects whose identity is compared: those in modules, the hooks of parameters, and
+    global hooks."""
     yield Looked(type, modules)
     yield Looked(vars, modules)
     empty: list[dict[str, Any]] = []
@@ -251,7 +251,7 @@ def _views(modules: Sequence[torch.nn.Module], parameters: Sequence[torch.nn.Par
 
 
 def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[object]]:
-    """Yields live views of the objects whose identity counts: those in an optimizer, and global step hooks."""
+    """Yields live views of the objects whose identity is compared: those in an optimizer, and global step hooks."""
     yield optimizer._optimizer_step_pre_hooks.values()
     yield optimizer._optimizer_step_post_hooks.values()
     yield from (hooks.values() for hooks in GLOBAL_STEP_HOOKS)

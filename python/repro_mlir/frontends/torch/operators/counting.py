@@ -227,7 +227,7 @@ def _segment_reduce_backward(
         others = []
         position = torch.arange(data.shape[axis]).reshape([-1, *[1] * (data.dim() - axis - 1)])
         for index in range(data.shape[axis]):
-            # Multiply the other elements: dividing the whole product by this element may be 0 / 0.
+            # Multiply the other elements: the product of all elements divided by one of them may be 0 / 0.
             taken = torch.where(members & (position != index), each, one)
             others.append(taken.prod(axis + 1))
         spread = spread * torch.stack(others, axis + 1)

@@ -57,8 +57,8 @@ def _reflect(vector: torch.Tensor, tau: torch.Tensor, b: torch.Tensor) -> torch.
 
 
 def _product(a: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
-    """Returns the first columns, as many as `a` has, of the product of all reflections. The reflections are applied
-    from the last one to the first."""
+    """Returns the first n columns of the product of all reflections, where n is the number of columns of `a`. The
+    reflections are applied from the last one to the first."""
     count_steps(a)
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     q = (rows.unsqueeze(1) == columns).to(a.dtype).expand(a.shape)

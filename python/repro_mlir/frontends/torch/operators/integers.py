@@ -27,7 +27,8 @@ def of_one_kind(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
 
 
 def holds(kind: torch.dtype, number: int) -> bool:
-    """Whether a type represents an integer; floating-point, complex and bool types convert any integer."""
+    """Whether a type can represent an integer; True for floating-point, complex and bool types, to which any integer
+    can be converted."""
     if kind.is_floating_point or kind.is_complex or kind is torch.bool:
         return True
     return torch.iinfo(kind).min <= number <= torch.iinfo(kind).max

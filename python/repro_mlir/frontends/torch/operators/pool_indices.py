@@ -31,7 +31,7 @@ def call_pool(
       function, args, kwargs: the call.
     Returns:
       the maxima, and their positions (i64, flat over the spatial dimensions). The position in a window is that of its
-      last NaN; without a NaN, that of its first element, except padding, that equals the maximum.
+      last NaN; without a NaN, that of the first element that is not padding and equals the maximum.
     """
     spatial = _SPATIAL[function]
     names = ("self", "kernel_size", "stride", "padding", "dilation", "ceil_mode")

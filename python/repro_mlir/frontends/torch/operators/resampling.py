@@ -69,7 +69,7 @@ def _places(
 
 def _between(low: torch.Tensor, high: torch.Tensor, ratio: torch.Tensor, is_copied: bool) -> torch.Tensor:
     difference = high - low
-    # The difference of two infinities is NaN. In PyTorch, a dimension that keeps its size does not read the next
+    # The difference of two infinities is NaN. Along a dimension that keeps its size, PyTorch does not read the next
     # element.
     product = low * (1 - ratio) + (low if is_copied else high) * ratio
     return torch.where(difference.abs() < math.inf, low + difference * ratio, product)

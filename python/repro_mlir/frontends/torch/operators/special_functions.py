@@ -89,7 +89,7 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     # DLMF 5.5.3, the reflection formula.
     sine, _ = _turn(x)
     reflected = math.log(math.pi) - _log(torch.where(x < 0, (wide * sine).abs(), one)) - positive
-    # Near zero x sin(pi x) leaves f32's range, but lgamma(-a) equals lgamma(a) to 2^-40.
+    # Near zero, x sin(pi x) is outside of f32's range, but lgamma(-a) equals lgamma(a) to 2^-40.
     result = torch.where((x < 0) & (a > 2.0**-40), reflected, positive).to(torch.float32)
     infinite = (a == math.inf) | ((x <= 0) & (x == torch.floor(x)))
     # At the zeros 1 and 2, the result is an expression that is 0 and has the right derivative.

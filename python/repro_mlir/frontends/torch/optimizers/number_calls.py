@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.trace.opmath import LOW_PRECISION
 
 @dataclass(frozen=True)
 class _Known:
-    """A tensor whose elements all equal a number of the tape, as long as the tensor has this version."""
+    """A tensor whose elements all equal the number `node`, as long as the tensor's version counter is `version`."""
 
     tensor: torch.Tensor
     version: int

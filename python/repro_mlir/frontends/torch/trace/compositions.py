@@ -166,8 +166,8 @@ def _grid_sampler(
 
 
 class _Image:
-    """An image for PyTorch's decomposition, which reads the first element, with weight 0, for positions outside the
-    image."""
+    """An image that PyTorch's decomposition samples. At a position outside of the image, the decomposition reads the
+    first element of the image and gives it the weight 0."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self._x = x

@@ -102,7 +102,7 @@ def follows_from_constants(node: torch.fx.Node) -> bool:
         if each.op == "placeholder" or torch.Tag.nondeterministic_seeded in tags:
             return False
         root = root_of(each)
-        # Only the root of a memory lists the operators that write to it.
+        # The writers of a memory are searched only once, from the node that owns the memory.
         left += [*each.all_input_nodes, root, *(_writers(root) if each is root else ())]
     return True
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects. Recurrent networks accept them.
+"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects. Recurrent networks accept packed
+sequences.
 
 A mask of shape [times, sequences] selects the rows of the packed tensor from those of the padded tensor, of shape
 [times, sequences, ...]. Operators treat these rows like any other selection (selected_rows.py). A recurrent network

@@ -56,7 +56,7 @@ all its rows.
 
 
 def static(extent: int) -> Dim:
-    """Returns the dimension of a constant extent."""
+    """Returns a dimension with this constant extent."""
     return () if extent == 1 else (extent,)
 
 

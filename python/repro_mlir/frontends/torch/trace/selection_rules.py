@@ -248,7 +248,7 @@ def _require_static(value: Any, dim: int, what: str) -> int:
 
 
 def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
-    """Returns the rule of an operator that computes each row independently, along a dimension."""
+    """Returns the rule of an operator that works along one dimension and computes each row independently."""
 
     def apply(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
         dim = args[argument - 1] if len(args) >= argument else kwargs.get("dim", default)

@@ -443,7 +443,7 @@ def without_other_random_numbers() -> Iterator[None]:
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
     """Returns the tensors that a graph contains as attributes. Raises CaptureError if the graph reads a tensor that an
-    earlier trace left."""
+    earlier trace has stored."""
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
