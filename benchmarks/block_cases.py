@@ -34,7 +34,7 @@ class _Product(torch.nn.Module):
 
 
 def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object] | None:
-    """Returns a function that quantizes x and y and computes x y^T with torchao. None if torchao is not installed or
+    """Returns a function that quantizes x and y and computes x y^T with torchao, or None if torchao is not installed or
     lacks the format."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode

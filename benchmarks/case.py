@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Defines benchmarks, which time functions: ours, and those of peers such as PyTorch."""
+"""The classes of benchmarks, which compare our functions with those of peers such as PyTorch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

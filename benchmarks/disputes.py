@@ -29,8 +29,8 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes in a row of a table: their number, and how many of them named the right operator and party; then
-    pairs of a measured cost and its bound."""
+    """The disputes in a row of a table: their number, and how many of them named the right operator and party; then,
+    for each dispute, the number of questions and of bytes, each with its bound."""
 
     disputes: int = 0
     named: int = 0

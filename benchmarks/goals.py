@@ -73,8 +73,8 @@ _NO_PEERS = {"ours whole", "ours with state", "torch with state", "arena", "capt
 
 
 def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float | None:
-    """Returns the best peer's figure (a time or memory) divided by ours. We are better if the quotient is above 1. None
-    if the row has no peer."""
+    """Returns the best peer's figure (a time or memory) divided by ours, or None if the row has no peer. We are better
+    if the quotient is above 1."""
     figures = row["figures"]
     others = [name for name in figures if name != OURS and name not in _NO_PEERS and (not peers or name in peers)]
     if not others or OURS not in figures:

@@ -143,8 +143,8 @@ def mean(errors: Iterable[float]) -> float:
 
 
 def seen(found: list[Result]) -> list[Result]:
-    """Returns the rows for training steps that are not marked as blind. The prediction is meant for these: dense models
-    with good kernels and a known configuration."""
+    """Returns the results for training steps whose rows do not have the entry `blind`: dense models with good kernels
+    and a known configuration. The prediction is meant for such steps."""
     return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
 
 

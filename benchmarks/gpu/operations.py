@@ -96,7 +96,7 @@ def _conversions() -> list[Operation]:
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
             # PTX saturates numbers out of range. It converts a NaN to 0, except from f64 or to 64 bits; therefore
-            # compiled code sets the result for a NaN to 0 itself, and so does this code.
+            # compiled code sets the result for a NaN to 0 itself, and so does `ptx`.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -135,7 +135,7 @@ def _integer_operations() -> list[Operation]:
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
             # In PTX, the quotient by 0, and that of the least number by -1, are undefined; compiled code replaces these
-            # results. This code divides by 1 instead.
+            # results. Here `ptx` and `c` divide by 1 instead.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"
             if sign == "s":

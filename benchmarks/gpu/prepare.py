@@ -126,8 +126,8 @@ def product_program(product: Product, architecture: str) -> Program:
 
 
 def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
-    """Writes a bundle with code that uses tensor cores and code that does not. Returns the architectures of the two
-    codes and the hash of the result."""
+    """Writes a bundle that contains the program twice: compiled without tensor cores and with them. Returns the
+    architectures of both and the hash of the result."""
     given = product.operands()
     program = product_program(product, architecture)
     (output,) = repro_mlir.compile(program)(program.initial_state(), *given)[1].values()

@@ -153,7 +153,7 @@ def _training(case: Training, facts: dict[str, Any], bundle: Bundle, device: Dev
 
 
 def _bandwidth() -> float:
-    """Returns the bandwidth of a 2 GiB copy by torch: bytes read and written per second. 0 without torch."""
+    """Returns the bytes that torch reads and writes per second in a 2 GiB copy, or 0 without torch."""
     torch = torch_on_gpu()
     if torch is None:
         return 0.0

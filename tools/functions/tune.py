@@ -138,8 +138,8 @@ def main() -> int:
             break
         trial = [list(s) for s in steps]
         if arguments.reach_of_x and generator.random() < 0.5:
-            # Changes two coefficients so that p changes by c_j x^j (1 - x^2 / reach^2). This change is small near
-            # +-reach, where the other roundings leave the least tolerance.
+            # Changes two coefficients so that the polynomial p changes by c_j x^j (1 - x^2 / reach^2). This change is
+            # small near +-reach, where the other roundings leave the least tolerance.
             t = generator.choice([t for t, values in enumerate(start) if len(values) > 2])
             j = generator.randrange(min(4, len(start[t]) - 2))
             size = generator.choice((-1, 1)) * 2.0 ** generator.uniform(0, arguments.reach + j)

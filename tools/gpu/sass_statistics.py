@@ -72,8 +72,8 @@ EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32
 def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | None = None) -> str:
     """Returns the program of C += A B; `layout` has "t" for each transposed operand.
 
-    The product is exact if `digits` is not 0. If `unit` is given, the product has f16 operands and is computed in that
-    accumulator class.
+    The product is exact if `digits` is not 0. If `unit` is given, the product has f16 operands and uses the accumulator
+    of `unit`.
     """
     order = f"exact<digits = {digits}>" if digits else "order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
     if unit:

@@ -66,8 +66,8 @@ def _without_mappings(batch: Any) -> Any:
     """Converts mappings other than dicts to dicts, because pytree would treat them as leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        # isinstance would read `__class__`, and the placeholder of a changing string would record this as a use of the
-        # string.
+        # isinstance would read `__class__`. The placeholder of a changing string would record this access as a use of
+        # the string.
         return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)

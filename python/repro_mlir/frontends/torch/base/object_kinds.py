@@ -54,7 +54,7 @@ _CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
 """Classes of the packages in `_KNOWN_PACKAGES` with state that a step can read."""
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
-# Objects of these packages that are written in C have no state that a step reads, or other code checks their state.
+# If a class of these packages is written in C, a step reads no state of its objects, or other code checks this state.
 _KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 

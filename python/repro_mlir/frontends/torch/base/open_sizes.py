@@ -267,8 +267,9 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
         is a torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
       of_examples: see `Sizes`.
     Raises:
-      CaptureError: `dynamic_shapes` has another structure than the inputs, or names a dimension that a tensor does not
-        have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
+      CaptureError: the structure of `dynamic_shapes` differs from that of the inputs, or `dynamic_shapes` names a
+        dimension that a tensor does not have; example sizes with equal names differ; bounds contain no size from 1 to
+        2^31 - 1.
     """
     arguments = as_arguments(inputs)
     shapes = _in_order(model, arguments, dynamic_shapes)

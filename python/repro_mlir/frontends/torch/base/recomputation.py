@@ -4,8 +4,9 @@
 """Marks the operators that `torch.utils.checkpoint` recomputes in the backward pass, to distinguish them from the
 originals (V5).
 
-In a trace, both are equal operators on the same tensors, and common-subexpression elimination would merge them.
-Operators that run without gradients, as in a custom autograd function, are not marked, because their results are saved.
+In a trace, a recomputed operator equals its original and reads the same tensors, so common-subexpression elimination
+would merge the two. Operators that run without gradients, as in a custom autograd function, are not marked, because
+their results are saved.
 """
 
 import sys

@@ -3,8 +3,8 @@
 
 """Initializes parameters with arithmetic that gives the same bits on every machine.
 
-torch.nn.init uses generators and functions (log, cos) whose bits depend on the version and the platform. A run with
-such parameters can be repeated only from its stored initial state.
+torch.nn.init uses generators and functions (log, cos) whose bits depend on the version and the platform. A run whose
+parameters were initialized by torch.nn.init can be repeated only from its stored initial state.
 """
 
 from __future__ import annotations

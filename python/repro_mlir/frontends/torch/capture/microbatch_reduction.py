@@ -59,7 +59,8 @@ def statistics_of(model: torch.nn.Module) -> set[str]:
 
 
 def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
-    """Returns the node that computes the values of `node`, which may be a copy, or a copy of a copy.
+    """Returns the node that computes the values of `node`: the original if `node` is a copy, or a copy of a copy, else
+    `node`.
 
     A reduction counts as a copy, because the compiler removes the reduction of a value that no microbatch changes.
     """

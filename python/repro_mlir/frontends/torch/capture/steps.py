@@ -114,7 +114,7 @@ class Step:
         return [*hyper_parameters, *self.changing.tensors([leaf for _, leaf in self.leaves])]
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
-        """Copies values for the tensors of `state` into the user's objects."""
+        """Copies `values`, one for each tensor of `state`, into the user's objects."""
         model_tensors = [*self.parameters.values(), *self.buffers.values()]
         begin = len(model_tensors)
         end = begin + len(self.optimizer.slots if self.optimizer else [])
@@ -131,7 +131,7 @@ class Step:
         return []
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
-        """Yields the modules of the step's functions with their names."""
+        """Yields the modules that the step calls, each with its name."""
         return named_modules("model", self.model)
 
     def tensors(

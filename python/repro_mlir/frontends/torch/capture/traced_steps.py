@@ -81,7 +81,7 @@ class TracedStep:
 
 
 def trace_step(step: Step, options: CaptureOptions, sizes: Sizes | None = None) -> TracedStep:
-    """Traces a step with `sizes`; if None, with the sizes of its tensors.
+    """Traces a step with `sizes`; if None, with the sizes of the step's tensors.
 
     Raises:
       CaptureError: the step cannot be traced, or reads or writes tensors that are not part of a program.

@@ -120,8 +120,8 @@ class Binding:
         return _Counter(slot, self._optimizer)
 
     def _slot(self, slot: Slot) -> torch.Tensor:
-        """Returns the slot's tensor in the optimizer's state, or a new one, which the optimizer gets after the first
-        step."""
+        """Returns the slot's tensor in the optimizer's state; if there is none yet, a new one, which the optimizer gets
+        after the first step."""
         assert self._optimizer is not None
         (owner,) = slot.owners
         found = held_by(self._optimizer, owner).get(slot.key)
@@ -226,7 +226,7 @@ class Binding:
         self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
-        """Ends what `leave` began, but does not fetch the newest values: the tensors keep their older values."""
+        """Reverts `leave` without fetching the newest values: the tensors keep their older values."""
         self.residents.leave()
 
     @float_environment()

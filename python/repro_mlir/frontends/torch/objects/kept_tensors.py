@@ -142,7 +142,8 @@ class KeptTensors:
 
 @contextlib.contextmanager
 def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[KeptTensors]:
-    """Finds the tensors that traces in the block store in attributes of modules, and restores the attributes."""
+    """Within the block, finds the tensors that traces store in attributes of modules; restores the attributes
+    afterwards."""
     kept = KeptTensors(modules)
     try:
         yield kept

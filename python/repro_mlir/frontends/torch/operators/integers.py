@@ -102,7 +102,8 @@ def _extremum(along: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 
 def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    # PyTorch computes integers in f64, from both ends, and rounds toward zero; torch-mlir's lowering computes in f32.
+    # PyTorch computes an integer linspace in f64, the first half from `start` and the second half from `end`, and
+    # rounds toward zero; torch-mlir's lowering computes in f32.
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
         return NotImplemented
     step = (float(end) - float(start)) / max(steps - 1, 1)

@@ -205,7 +205,7 @@ def _inverse_ex(a: torch.Tensor, *, check_errors: bool = False) -> tuple[torch.T
 
 
 def _qr(a: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes Q and R with Householder reflections; their signs are LAPACK's."""
+    """Computes Q and R with Householder reflections; the elements have the signs that LAPACK computes."""
     rows, columns = a.shape[-2:]
     count = count_steps(a)
     index = torch.arange(rows)

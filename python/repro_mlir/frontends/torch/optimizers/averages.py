@@ -83,7 +83,8 @@ def update_average(
 def _average(
     average: AveragedModel, own: Sequence[torch.Tensor], others: Sequence[torch.Tensor], count: torch.Tensor
 ) -> None:
-    """Updates the average `own` in place with the values `others`; all tensors of a list have the same element type."""
+    """Updates the average `own` in place with the values `others`; in each of the two lists, all tensors have the same
+    element type."""
     function: Any = average.multi_avg_fn
     with _TensorWeights():
         if function is not None or average.avg_fn is None:

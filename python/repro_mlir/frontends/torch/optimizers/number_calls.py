@@ -138,7 +138,7 @@ class NumberCalls(TorchFunctionMode):
         return self._tape.tensor(node).to(dtype)
 
     def _fuse(self, compute: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Computes an operator of `_FUSED`; element types of low precision are computed in f32 and rounded once."""
+        """Computes an operator of `_FUSED`. For a low-precision element type, computes in f32 and rounds once."""
         dtype = args[0].dtype
         args, kwargs = self._with_tensors(args, kwargs, every=False)
         if dtype not in LOW_PRECISION:

@@ -3,7 +3,8 @@
 
 """Traces into the functions that PyTorch's control-flow operators call: a program has no branches and no loops.
 
-For a branch on a tensor value, both sides are computed and the elements of one are selected. Loops are unrolled.
+For a branch on a tensor value, both sides are computed, and the results of the side that is taken are selected. Loops
+are unrolled.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)
 
 
 def make_counters_known(module: torch.fx.GraphModule) -> None:
-    """Replaces the one-element tensors that are initial values of loops in a torch.compile graph by constants.
+    """Makes the initial values of loops in a torch.compile graph constants if they are one-element tensors.
 
     AOTAutograd traces a graph in several modes, and only constants have known values in all of them.
     """

@@ -49,7 +49,7 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
 
     Args:
       function, args, kwargs: the call.
-      expected: the fake results of the call as traced, to whose element types the results are converted.
+      expected: the fake results of the call in the trace; the results are converted to the element types of these.
     """
     if function is aten._to_copy.default and kwargs.get("dtype") is torch.float8_e4m3fn:
         args = (_saturate(args[0]), *args[1:])

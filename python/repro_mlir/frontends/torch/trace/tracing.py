@@ -341,7 +341,8 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """Records the ATen operators that a function calls on tensors like the arguments. Raises like `first_stage`."""
+    """Records the ATen operators that a function calls on tensors like the arguments. Raises the errors of
+    `first_stage`."""
     with errors_with_lines({}), tracing_environment():
         return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
 

@@ -157,8 +157,8 @@ class _OnSigned(NodeInterpreter):
         return pytree.tree_map(_as_expected, found, expected)
 
     def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
-        """Returns the operands, converted to the type in which PyTorch computes if that is a float or unsigned type.
-        Numbers wrap in an unsigned type."""
+        """Returns the operands. If PyTorch computes in a float or unsigned type, the operands are converted to this
+        type; in an unsigned type, numbers wrap."""
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
