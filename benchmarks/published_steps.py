@@ -126,7 +126,7 @@ def predict(row: dict[str, Any], machine: Accelerator) -> float:
 
 
 def results() -> list[Result]:
-    """Returns all rows in the order of the file."""
+    """Returns the results of all rows, in the order of the file."""
     rows = json.loads((FOLDER / "published_steps.json").read_text())
     return [Result(row, *(predict(row, machine) for machine in machines(row))) for row in rows]
 

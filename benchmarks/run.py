@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def _write(report: dict[str, Any], path: Path) -> None:
-    """Writes the report after each row, so that an interrupted run keeps its measurements."""
+    """Writes the report. It is written after each row, so that an interrupted run keeps its measurements."""
     report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
     path.write_text(json.dumps(report, indent=1) + "\n")
 

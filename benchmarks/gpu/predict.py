@@ -70,7 +70,8 @@ def row(name: str, steps: list[GpuStepPrediction], measured: Sequence[GpuLedger 
 
 
 def commit_of(folder: Path) -> str:
-    """Returns the commit of a folder's repository, with "-dirty" if files differ from it."""
+    """Returns the commit of a folder's repository, with "-dirty" if files differ from it; "unknown" without a
+    repository."""
     command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     return found.stdout.strip() or "unknown"

@@ -94,7 +94,7 @@ def prepare_example(
     name: str, steps: int, path: Path, architectures: list[str], precision: str | None = None
 ) -> dict[str, Any]:
     """Writes a bundle with the inputs and expected results of the first steps of an example, optionally under a
-    precision recipe."""
+    precision recipe. Returns the number of steps."""
     program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py"), precision=precision), steps)
     expected = expect(program, recorded)
     write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)

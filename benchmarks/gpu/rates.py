@@ -394,8 +394,8 @@ def save_rates(folder: Path, architecture: str, assemble: object) -> None:
 
 
 def rate_plan(architecture: str, multiprocessors: int) -> bytes:
-    """Returns the launch plan that measures the throughput and the latency of each instruction (`rates_of`), in order,
-    and then the CHASES."""
+    """Returns a launch plan. It launches the stream STREAMS[0], then the measurements of throughput and latency of each
+    instruction (`rates_of`), in order, then the CHASES."""
     launches = []
     for rate in rates_of(architecture):
         launches += [(kernel_name(rate.name, "throughput"), multiprocessors, BLOCK)]

@@ -95,7 +95,8 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
 
 
 def compared(name: str, results: Results) -> str:
-    """Returns the verdict on this training step's bits, which the part `programs` has compared."""
+    """Returns the text for the bits of this training step: it refers to the part `programs`, which compares them, and
+    says if they differ or were not compared."""
     rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
     if not rows:
         return "not compared"

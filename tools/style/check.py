@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks formats, license headers, includes across targets, names of tests, and the width and language of prose.
+"""Checks formats, license headers, includes between folders of lib/Codegen, names of tests, and the width and language
+of prose.
 
 Checks the files that git tracks. Prints one line per finding and exits with 1 if there is one. With --fix,
 clang-format and ruff rewrite files.
@@ -25,7 +26,7 @@ LICENSE = [
     "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
 ]
 WIDTH = 120
-# Maps each folder of lib/Codegen to the folders that it must not include.
+# Maps each folder of lib/Codegen to the folders whose headers its files must not include.
 FOREIGN = {
     "lib/Codegen/CPU": "Codegen/GPU",
     "lib/Codegen/GPU": "Codegen/CPU",

@@ -89,7 +89,8 @@ def is_log(value: Any) -> bool:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a step can only act on a value, such as a lock or a write-only file, and cannot read it."""
+    """Whether changes of a value need no check: a step can only act on it, as on a lock or a write-only file, or its
+    class is a C class of `_KNOWN_PACKAGES`."""
     kind = type(value)
     if kind in LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True

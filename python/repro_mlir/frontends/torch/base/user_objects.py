@@ -47,7 +47,8 @@ def check_class(optimizer: torch.optim.Optimizer) -> None:
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Returns the optimizer inside of accelerate's AcceleratedOptimizer; returns any other optimizer unchanged."""
+    """Returns the optimizer inside of accelerate's AcceleratedOptimizer; returns any other optimizer unchanged. Raises
+    CaptureError if accelerate scales the loss."""
     is_prepared = type(optimizer).__name__ == "AcceleratedOptimizer"
     if not is_prepared or type(optimizer).__module__.split(".")[0] != "accelerate":
         return optimizer

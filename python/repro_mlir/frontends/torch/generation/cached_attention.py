@@ -226,7 +226,8 @@ class CachedModel(nn.Module):
             self.caches.append((names[0], names[1]))
 
     def _empty(self, shape: tuple[int, int, int]) -> dict[str, torch.Tensor]:
-        """Returns the buffers of an empty cache, keyed by the suffixes of their names: zeros, with scales of 1."""
+        """Returns the buffers of an empty cache, keyed by the suffixes of their names: zeros, with scales and amaxes of
+        1."""
         if self._format is None:
             return {"": torch.zeros(shape)}
         return {f"_{part}": value for part, value in zip(PARTS, zeros(shape, self._format), strict=False)}

@@ -184,7 +184,7 @@ class ChangingValues:
                 place.put(former[name])
 
     def is_of_batch(self, name: str) -> bool:
-        """Whether a value is a leaf of the batch."""
+        """Whether the changing value with this name is a leaf of the batch."""
         return name in self._leaves
 
     def has(self, index: int) -> bool:
@@ -261,8 +261,8 @@ class ChangingValues:
             return str(error)
 
     def asked(self) -> Mapping[str, str]:
-        """Returns the numbers whose value the step has read, each with the user's source line that reads it, or "" if
-        the line is unknown."""
+        """Returns the names of the numbers whose value the step has read. Each name maps to the user's source line that
+        reads the number, or to "" if the line is unknown."""
         return {
             leaf.operands[0]: guard.line
             for node, guard in self._tape.guards.items()

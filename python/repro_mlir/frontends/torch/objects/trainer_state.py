@@ -159,7 +159,7 @@ def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _check_number(name: str, array: np.ndarray) -> None:
-    """(Q6) Checks that a scale is a finite number not below 0, and that a history contains magnitudes."""
+    """(Q6) Checks that a scale is a finite number of at least 0, and that a history contains no negative number."""
     if name.startswith(SCALE) and not 0 <= float(array) < np.inf:
         raise ReproError(f"{_PRECISION}: {name}: expected a finite number of at least 0, got {float(array)}")
     if (array < 0).any():

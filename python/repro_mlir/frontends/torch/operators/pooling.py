@@ -59,7 +59,8 @@ def _max_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 
 def _scatter_to_indices(gradient: torch.Tensor, x: torch.Tensor, indices: torch.Tensor, spatial: int) -> torch.Tensor:
-    """Adds each element of `gradient` to zeros at the element's index; indices are flat over the spatial dimensions."""
+    """Returns zeros with the shape of x, to which each element of `gradient` is added at the element's index. Indices
+    are flat over the spatial dimensions."""
     planes = [math.prod(x.shape[:-spatial]), math.prod(x.shape[-spatial:])]
     zeros = torch.zeros(planes, dtype=gradient.dtype)
     flat = zeros.scatter_add(1, indices.reshape(planes[0], -1), gradient.reshape(planes[0], -1))

@@ -421,7 +421,7 @@ def _bucketize(input: Any, boundaries: torch.Tensor, *, out_int32: bool = False,
 
 
 def _signed_diagonal(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the diagonal of the LU factor, and the sign of the row exchanges.
+    """Returns the diagonal of U in the LU factorization of a, and the sign of its row exchanges.
 
     The gradient goes through the factorization: the determinant's own gradient depends on the strides of its operand,
     which a trace does not keep.

@@ -108,7 +108,7 @@ class Repeats:
         return self._recorded(function, values, ())[0]
 
     def call_on_tensors(self, key: Hashable, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
-        """Returns the results of `function` for tensors, using `call`."""
+        """Returns the results of `function` for tensors. Uses `call` if the trace knows all of the tensors."""
         nodes = [self.node_of(tensor) for tensor in tensors]
         if None in nodes:
             return function(*tensors)
