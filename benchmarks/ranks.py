@@ -93,8 +93,8 @@ def _backward(replica: torch.nn.Module, piece: Sequence[torch.Tensor], count: in
 
 
 def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tuple[float, float]:
-    """Runs the calls of a contestant's turn. Returns the wall-clock seconds per call, and the processor seconds of both
-    ranks together."""
+    """Runs the calls of a contestant's turn. Returns, per call, the wall-clock seconds, and the processor seconds of
+    both ranks together."""
     dist.barrier()
     if taking_part:
         function()

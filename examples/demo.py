@@ -144,7 +144,7 @@ def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
 
 
 def compare(jobs: list[Job], results: dict[Job, Result]) -> list[str]:
-    """Returns a line for each difference between the results and those of the run on this machine's best level with one
+    """Returns a line for each state hash that differs from that of the run on this machine's best level with one
     thread."""
     problems = []
     for job in jobs:

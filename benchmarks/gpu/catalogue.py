@@ -32,7 +32,8 @@ _TESTS = Path(__file__).resolve().parents[2] / "test"
 _PTX_SHARE = 16
 _SEED = 22
 _RANDOM_PROGRAMS = 1000
-# The maximum size of one program's file, because only a limited amount of data can be sent to a GPU machine.
+# The maximum size of one program's inputs and results, compressed, because only a limited amount of data can be sent to
+# a GPU machine.
 _MOST_BYTES = 4 << 20
 
 
@@ -109,7 +110,8 @@ def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[s
 
 
 def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None:
-    """Writes the programs to the file, one after another."""
+    """Writes the test programs to the file `path`; leaves out programs whose inputs and results exceed
+    `_MOST_BYTES`."""
     sys.path.insert(0, str(_TESTS))
     cases = _cases(tiny)
     with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

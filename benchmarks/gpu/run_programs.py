@@ -48,8 +48,8 @@ def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
 
 
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds a row for each program, once for machine code and once for PTX if the GPU accepts it. All runs of machine
-    code come first."""
+    """Adds rows for each program: one for machine code, if it is for this GPU, and one for each PTX that the GPU
+    accepts. All runs of machine code come first."""
     runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
     for facts in facts_of(directory, "example", "training"):
         results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))

@@ -56,8 +56,8 @@ def hard_cases() -> dict[str, list[float]]:
 
 
 def arguments(name: str, count: int, seed: int) -> Operands:
-    """Returns the arguments to test: the special values and the hard cases of all functions, then `count` random
-    ones."""
+    """Returns the arguments to test: the special values and the hard cases of all functions, with both signs, then at
+    least `count` random ones."""
     generator = np.random.default_rng(seed)
     part = -(-count // 8)
 

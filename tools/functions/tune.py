@@ -32,7 +32,8 @@ PATCHED_BY_MAGNITUDE = "asin asinh atan atanh cbrt cos cosh sinh tanh".split()
 
 
 def tuner(function: str, tables: list[str]) -> ctypes.CDLL:
-    """Builds a library for this machine that contains `function`, with writable copies of the tables that it reads."""
+    """Builds and loads a library for this machine that contains `function`, with writable copies of the tables that
+    `function` reads."""
     BUILD.mkdir(parents=True, exist_ok=True)
     source, made = BUILD / f"tune_{function}.cpp", BUILD / f"tune_{function}.so"
     pointers = "\n".join(f'extern "C" double *table_{t}() {{ return k{t}; }}' for t in tables)

@@ -94,7 +94,7 @@ def check_python(fix: bool) -> list[str]:
 
 
 def check_licenses() -> list[str]:
-    """Returns the source files that lack a license line in their first ten lines."""
+    """Returns findings for the source files that lack a license line in the first ten lines."""
     findings = []
     for file in tracked(".cpp", ".h", ".cu", ".td", ".py", ".css", ".js"):
         head = file.read_text().split("\n")[:10]
@@ -107,7 +107,7 @@ def check_licenses() -> list[str]:
 
 
 def check_includes() -> list[str]:
-    """Returns the source files that include a header from a folder from which FOREIGN forbids it."""
+    """Returns findings for the C++ files that include a header of a folder that FOREIGN lists for their own folder."""
     findings = []
     for file in tracked(".cpp", ".h"):
         name = str(file.relative_to(ROOT))
@@ -121,7 +121,8 @@ def check_includes() -> list[str]:
 
 
 def check_test_names() -> list[str]:
-    """Returns test files with equal names. pytest imports test files by their names, so these must be unique."""
+    """Returns findings for test files with equal names. pytest imports test files by their names, so these must be
+    unique."""
     names = Counter(file.name for file in tracked(".py") if file.name.startswith("test_"))
     return [f"{name}:1: {count} test files have this name" for name, count in names.items() if count > 1]
 
@@ -136,7 +137,8 @@ def prose_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def check_prose() -> list[str]:
-    """Returns prose lines of more than 120 columns, except tables, code and the generated docs/reference/mlir."""
+    """Returns findings for lines of Markdown of more than 120 columns, except tables, code and the generated
+    docs/reference/mlir."""
     findings = []
     for file in tracked(".md"):
         name = str(file.relative_to(ROOT))

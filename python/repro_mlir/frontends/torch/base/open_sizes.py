@@ -130,7 +130,8 @@ class Sizes:
         self._hints: dict[sympy.Symbol, int] = {}
 
     def _add(self, name: str, least: int, most: int, example: int) -> sympy.Symbol:
-        """Adds a symbol with bounds `least` and `most`, whose value in the examples is `example`."""
+        """Adds and returns a symbol with the bounds `least` and `most`. The value of the symbol in the examples is
+        `example`."""
         # Imported here because importing TorchDynamo can take longer than capturing a step.
         from repro_mlir.frontends.torch.base.torch_internals import ConstantSource
 
@@ -239,7 +240,8 @@ class Sizes:
         raise CaptureError(f"expected a dimension of extent {self.describe(variable)}, got only expressions of it")
 
     def _check(self) -> None:
-        """Raises CaptureError if a symbol is not the extent of an input, or an example differs from the extents."""
+        """Raises CaptureError if a symbol is not the extent of an input, or an example is outside of the bounds or
+        differs from the extents."""
         examples = self._examples()
         for symbol, variable in zip(self.symbols, self.variables, strict=True):
             if not symbol.least <= examples[variable] <= symbol.most:
@@ -269,7 +271,7 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
     Raises:
       CaptureError: the structure of `dynamic_shapes` differs from that of the inputs, or `dynamic_shapes` names a
         dimension that a tensor does not have; example sizes with equal names differ; bounds contain no size from 1 to
-        2^31 - 1.
+        2^31 - 1; no dimension is dynamic.
     """
     arguments = as_arguments(inputs)
     shapes = _in_order(model, arguments, dynamic_shapes)

@@ -121,7 +121,8 @@ class ExtentWriter:
 
 
 def extent_maps(sizes: Sizes) -> list[ir.AffineMap | None]:
-    """Returns for each input the map from the symbols to the input's extents; None for an input without symbols."""
+    """Returns for each input the map from the symbols to the input's extents; None for an input without symbols. Raises
+    CaptureError if an extent is not an affine expression such as 2 * batch + 1."""
 
     def affine(expr: Any) -> ir.AffineExpr:
         expr = sympy.sympify(expr)

@@ -138,7 +138,7 @@ def _check_names(entries: Sequence[StateTensor]) -> None:
 
 
 def _check_constants(constants: Sequence[torch.Tensor], step: Step) -> None:
-    """Raises CaptureError if the step reads the memory of its state other than through the model."""
+    """Raises CaptureError if the step reads a parameter or buffer other than through the model."""
     held = {
         value.untyped_storage().data_ptr(): name
         for name, value in (*step.parameters.items(), *step.buffers.items())

@@ -498,7 +498,8 @@ def errors_of_nodes() -> Iterator[None]:
 
 
 def name_origins(graph: torch.fx.Graph) -> None:
-    """Sets each node's `stack_trace` in the format of source_lines.py: the innermost user line, or else the module."""
+    """Sets each node's `stack_trace` in the format of source_lines.py: the innermost user line; without one, the
+    innermost module; without a module, "step"."""
     for node in graph.nodes:
         frames = _user_frames(node.stack_trace or "")
         modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]

@@ -321,8 +321,8 @@ class CachedModel(nn.Module):
                     )
 
     def _check(self, whole: torch.Tensor) -> None:
-        """Raises CaptureError if a cache changes the logits: then tokens interact by means other than causal
-        attention."""
+        """Raises CaptureError if a cache changes the logits by more than the tolerance: then tokens interact by means
+        other than causal attention."""
         tokens, positions = self._tokens()
         slots = torch.zeros(1, dtype=torch.int64)
         greatest = whole.nan_to_num(0, 0, 0).abs().max().item()

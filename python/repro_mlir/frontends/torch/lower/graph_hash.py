@@ -28,8 +28,8 @@ def contents_of(module: torch.fx.GraphModule) -> bytes | None:
     """Hashes the operators of a graph, their arguments, types and locations, and the constants.
 
     Returns:
-      the SHA-256 digest; None for a graph with symbolic sizes, or with custom operators of the user, whose names do not
-      determine what they do.
+      the SHA-256 digest; None for a graph with symbolic sizes, complex constants, or custom operators of the user,
+      whose names do not determine what they do.
     """
     numbers: dict[torch.fx.Node, int] = {}
     state = hashlib.sha256()

@@ -17,8 +17,9 @@ aten = torch.ops.aten
 def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the most frequent value (the smallest one if several are equally frequent) and the value's last index.
 
-    PyTorch treats NaNs as distinct values. If all elements of a slice are distinct, it returns a NaN at index 0. For
-    other slices with NaN its result is undefined, because its sort does not order NaN; here NaN sorts last.
+    PyTorch treats NaNs as distinct values. If all elements of a slice are distinct and the first one is NaN, PyTorch
+    returns this NaN. For other slices with NaN, the result of PyTorch is undefined, because its sort does not order
+    NaN; here NaN sorts last.
     """
     dim %= x.dim()
     values, indices = aten.sort.default(x, dim, False)

@@ -85,9 +85,9 @@ Step = Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor]
 def _by_steps(first: Callable[[torch.Tensor], torch.Tensor], step: Step, beyond_is_nan: bool) -> Callable[..., Any]:
     """Returns a function that evaluates a polynomial degree by degree.
 
-    The polynomial of degree 0 is 1. `first` computes the polynomial of degree 1; `step` computes the one of degree k +
-    1 from those of degrees k and k - 1. Above degree `_STEPS`, the result is NaN if `beyond_is_nan`; otherwise an
-    assertion fails.
+    The polynomial of degree 0 is 1, and that of a negative degree is 0. `first` computes the polynomial of degree 1;
+    `step` computes the one of degree k + 1 from those of degrees k and k - 1. Above degree `_STEPS`, the result is NaN
+    if `beyond_is_nan`; otherwise an assertion fails.
     """
 
     def polynomial(x: Any, n: Any) -> Any:
