@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures disputes: about one wrong bit in each type of operator, and about runs of increasing size.
+"""Measures disputes about one wrong bit: in each type of operator, and in runs of increasing size.
 
     python benchmarks/disputes.py [--disputes 4] [--seed 1]
 
@@ -30,7 +30,7 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 @dataclass
 class Row:
     """The disputes in a row of a table: their number, and how many of them named the right operator and party; then,
-    for each dispute, the number of questions and of bytes, each with its bound."""
+    for each party of each dispute, the number of questions and of bytes, each with its bound."""
 
     disputes: int = 0
     named: int = 0
@@ -73,7 +73,8 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # Skips an operator if each of its faults leaves the results unchanged or fails a check of the program (E1).
+            # Skips an operator if every fault in its results either has no effect or makes a check of the program (E1)
+            # fail.
             faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]

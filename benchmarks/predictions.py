@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the error of predicted steps on this machine.
+"""Measures the errors of predicted step times on this machine.
 
     python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
         [--rounds N] [--seconds S]

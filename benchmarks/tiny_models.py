@@ -26,7 +26,7 @@ from torch import nn
 
 
 class Attention(nn.Module):
-    """The attention of a transformer block."""
+    """Returns the sum of x and the causal attention of its LayerNorm."""
 
     def __init__(self) -> None:
         super().__init__()

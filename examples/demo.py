@@ -53,8 +53,8 @@ class Job:
 
 @dataclass
 class Result:
-    """The results of a job: the losses, the seconds of the steps (without compilation), and the state's hash after some
-    of the steps."""
+    """The results of a job: the losses, the seconds of the steps (without compilation), the state's hash after some of
+    the steps and, for the target `cpu`, the final state."""
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0

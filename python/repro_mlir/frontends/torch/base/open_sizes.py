@@ -172,7 +172,8 @@ class Sizes:
             yield
 
     def fake(self, others: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Returns fake tensors for a trace: one like each of `others`, then one per input with symbols as extents."""
+        """Returns fake tensors for a trace: one like each of `others`, then one per input, whose dynamic extents are
+        symbols."""
         mode = internals.FakeTensorMode(
             allow_fallback_kernels=True, allow_non_fake_inputs=True, shape_env=self._env, static_shapes=True
         )

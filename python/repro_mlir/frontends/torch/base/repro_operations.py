@@ -100,7 +100,8 @@ class Builder(OperationWriter):
         maps: Sequence[ir.AffineMap],
         compute: Callable[[Sequence[ir.Value]], ir.Value],
     ) -> ir.Value:
-        """Creates a tensor of the first result's type; `compute` gets the operands' elements that `maps` select."""
+        """Creates a tensor of the first result's type. `compute` returns one element of it, given the elements of the
+        operands that `maps` select."""
         kind = ir.RankedTensorType(self.types[0])
         maps = [*maps, ir.AffineMap.get_identity(kind.rank)]
         parallel = ["parallel"] * kind.rank

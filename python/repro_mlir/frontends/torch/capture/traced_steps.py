@@ -118,7 +118,7 @@ def trace_step(step: Step, options: CaptureOptions, sizes: Sizes | None = None) 
         kept.check(first, trace)
         traced = TracedStep(first, own, random_state, step.optimizer is not None and options.is_stochastic)
         if sizes is not None:
-            # The second stage may add conditions on the sizes, so it must run while the sizes are traced.
+            # The second stage may add conditions on the sizes, so it must run within `sizes.tracing()`.
             _ = traced.second
     refuse_writes(first.graph, step.batch_names)
     _check_constants(first.meta["constants"], step)

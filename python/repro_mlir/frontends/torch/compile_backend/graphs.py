@@ -313,7 +313,7 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
     Raises:
       CaptureError: the graph cannot be captured.
     """
-    # The active modes and sizes belong to the trace that created the graph, not to this one.
+    # The active modes and the tracing context belong to the trace that created the graph, not to this one.
     with internals.tracing_context(None), internals.disable_current_modes():
         return _capture(module, [concrete(value) for value in arguments])
 

@@ -31,7 +31,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Place:
-    """The location of a value: in a module, in the globals of a function or in an enclosing variable."""
+    """The location of a value: in a module, in the globals of a function or in a variable of an enclosing function."""
 
     owner: torch.nn.Module | dict[str, Any] | types.CellType
     key: str

@@ -322,7 +322,8 @@ def _cosh(x: Pair) -> Pair:
 
 def _sin(x: Pair) -> Pair:
     found = _by_turn(_sinh)(x)
-    # C99 leaves the sign of this infinity open; use PyTorch's sign.
+    # For an infinite imaginary part and an infinite or NaN angle, C99 leaves the sign of the infinite result open; use
+    # PyTorch's sign.
     unknown = torch.isinf(x.im) & _is_endless(x.re)
     return Pair(found.re, torch.where(unknown, _number(found.im, math.inf), found.im))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The positions of maxima in pooling windows, where torch-mlir's lowering loses NaN and selects padding."""
+"""Computes the positions of maxima in pooling windows, because torch-mlir's lowering loses NaN and selects padding."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch calls of a traced optimizer step that have traced numbers as arguments.
+"""Handles the PyTorch calls of a traced optimizer step that have traced numbers as arguments.
 
 An operator that accepts a tensor instead of a number gets the number as a tensor of shape [], rounded once to the type
 in which the operator computes, as eager mode rounds a Python number. An operator whose argument must be a number

@@ -22,7 +22,7 @@ from repro_mlir.frontends.torch.trace.random_sites import current_sites
 
 
 class ReplacedAttention(TorchFunctionMode):
-    """Replaces `scaled_dot_product_attention` while it is active, including in calls from PyTorch's own modules."""
+    """While this mode is active, replaces `scaled_dot_product_attention`, also in calls from PyTorch's own modules."""
 
     def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
         """`attend`: the function that is called instead of PyTorch's function, with the same arguments."""
@@ -53,7 +53,7 @@ class ReplacedAttention(TorchFunctionMode):
 
 
 class BlockedAttention(ReplacedAttention):
-    """Replaces `scaled_dot_product_attention` by blocked attention while it is active."""
+    """While this mode is active, replaces `scaled_dot_product_attention` by blocked attention."""
 
     def __init__(self, block: int) -> None:
         """`block`: the number of queries, or keys, of a block; at least 1."""

@@ -28,7 +28,7 @@ from repro_mlir.frontends.torch.trace.packed_sequences import PACKED
 
 
 class Compositions(TorchFunctionMode):
-    """Replaces functions of PyTorch, while it is active, by their compositions in this module and in
+    """While this mode is active, replaces functions of PyTorch by their compositions in this module and in
     control_flow.py."""
 
     def __init__(self) -> None:

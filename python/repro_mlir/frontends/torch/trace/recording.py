@@ -226,7 +226,8 @@ class Recording:
         if isinstance(owner, types.ModuleType) or owner is None:
             home = function.__module__ or ""
             if name in ("vars", "dir", "repr", "locals") or function in DYNAMIC_READS:
-                # The user's code stored this function before the trace, so the arguments are not known.
+                # `vars`, `dir`, `repr` and `locals` read all attributes. The original getattr and hasattr run only if
+                # the user's code stored them before the trace; their arguments are not known.
                 self.everything = True
             elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
                 self.asked.append(frame.f_globals)
