@@ -41,7 +41,8 @@ _SETTLE_SECONDS = 0.05
 
 
 def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], Sequence[int]]]:
-    """Returns, for each contestant, the function that runs a step on this rank, and the ranks that run it."""
+    """Returns, for each contestant, the function that runs a step on this rank, and the ranks that take part in a
+    step."""
     sizes, rows = MODELS[name]
     *_, length, vocabulary = sizes
     letters = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))

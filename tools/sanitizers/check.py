@@ -74,8 +74,8 @@ class Machine:
 
 
 def has_changed(revision: str) -> bool:
-    """Returns whether C++ files have changed since the last common commit with a revision. True if git does not know
-    the revision."""
+    """Returns whether C++ files have changed since the last common commit with a revision; also True if git does not
+    have the revision."""
     command = ["git", "diff", "--quiet", "--merge-base", revision, "--", *CHECKED]
     return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL).returncode != 0
 

@@ -40,8 +40,8 @@ class Builder(OperationWriter):
     """
 
     def __init__(self, call: ir.Operation, shape: Sequence[Any] = (), extents: ExtentWriter | None = None) -> None:
-        """Creates a builder that writes at `call`. `shape` is the shape of the first result; `extents` writes its
-        symbolic extents."""
+        """Creates a builder that writes directly before `call`. `shape` is the shape of the first result; `extents`
+        writes its symbolic extents."""
         super().__init__(ir, call)
         self.types = [value.type for value in call.results]
         self._shape = shape

@@ -34,7 +34,8 @@ _FOLDED = {
 
 
 class ExtentWriter:
-    """Writes integers that are functions of the program's symbols, at the beginning of `main`."""
+    """Writes, at the beginning of `main`, operations that compute integers and conditions from the program's
+    symbols."""
 
     def __init__(self, main: ir.OpView, sizes: Sizes, first_input: int) -> None:
         self._sizes = sizes

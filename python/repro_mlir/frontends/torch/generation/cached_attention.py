@@ -253,7 +253,8 @@ class CachedModel(nn.Module):
             self._tensors[name] = (own, False)
 
     def _whole(self, model: nn.Module) -> tuple[torch.Tensor, list[tuple[tuple[int, int], tuple[int, int]]]]:
-        """Runs the model without a cache and checks it.
+        """Runs the model without a cache. Raises CaptureError if its attention or its logits are not supported, or it
+        writes a buffer.
 
         Returns:
           the logits; and for each call of attention, two pairs of the number of heads and the size of a head: one for

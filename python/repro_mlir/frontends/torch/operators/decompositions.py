@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The decomposition table of the second tracing stage: torch-mlir's table, and entries for operators that it lacks or
-gets wrong.
+"""The decomposition table of the second tracing stage: torch-mlir's table, and entries for operators that torch-mlir
+does not support or computes incorrectly.
 
 An operator has an entry if torch-mlir's decomposition or lowering computes in f64, loses a NaN, or scatters where a
 comparison suffices, or if torch-mlir's lowering to linalg does not support the operator or crashes on it.

@@ -156,7 +156,7 @@ _RULES: dict[str, Callable[..., Any]] = {
 }
 
 
-# --- ATen operators that quantize and dequantize at once, and return the mask that their gradients need ---
+# --- ATen operators that quantize, dequantize, and return the mask that their gradients need ---
 
 
 def _faked(x: torch.Tensor, scale: Any, point: Any, low: int, high: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -82,7 +82,8 @@ class NumberCalls(TorchFunctionMode):
         return result
 
     def _element(self, name: str, tensor: torch.Tensor) -> Any:
-        """Returns a tensor's element for `item()`, `bool()` and the like; NotImplemented to run the call unchanged."""
+        """Returns a tensor's element for calls such as `item()` and `bool()`; NotImplemented to run the call
+        unchanged."""
         if tensor.numel() != 1:
             return NotImplemented
         node = self.known(tensor)

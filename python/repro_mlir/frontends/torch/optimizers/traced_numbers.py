@@ -332,7 +332,7 @@ _OPERATIONS: dict[str, _Operation] = {
 """The operations on numbers, keyed by name. As in Python, max and min return the first of two equal operands."""
 
 
-# --- Numbers as the step sees them ---
+# --- The numbers with which the step computes ---
 
 
 class TracedNumber:
@@ -454,7 +454,7 @@ class TracedInt(TracedNumber, torch.SymInt):
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is a number of a trace; `isinstance` cannot tell, because `__class__` is float or int."""
+    """Whether a value is a number of a trace; `isinstance` does not show this, because `__class__` is float or int."""
     return issubclass(type(value), TracedNumber)
 
 

@@ -171,7 +171,7 @@ class _Checks(internals.TorchDispatchMode):
 
     def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_checkpointed(run_branch.__code__):
-            # The recomputation would not know that the branch is not taken.
+            # The recomputation would run as if the branch were taken.
             raise CaptureError(
                 "torch.utils.checkpoint within a branch that depends on tensor values is not supported: call it "
                 "outside of the branch"
