@@ -22,8 +22,8 @@ from repro_mlir.runner.plan import Kernel, Launch, Plan, write_plan
 BLOCK = 1024
 CHAINS = 8
 DEPTH = 4
-"""The number of times that a chain passes through a template in one iteration when throughput is measured; CHAINS *
-DEPTH times for latency."""
+"""The number of links of each chain in one iteration when throughput is measured. The only chain of a latency
+measurement has CHAINS * DEPTH links."""
 
 ARENA = 1 << 30
 MODES = ("throughput", "latency")

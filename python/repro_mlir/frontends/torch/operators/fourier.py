@@ -16,7 +16,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 _DIRECT = 32
 """The greatest number of elements that one matrix product transforms, unless the number is a prime."""
 _LARGEST_PRIME = 1024
-"""The greatest prime number of elements n that is supported: the table of its transform has n^2 elements."""
+"""The greatest supported prime factor of a number of elements: the table for a prime n has n^2 elements."""
 
 # A private context, so that results do not depend on the caller's decimal settings.
 _CONTEXT = Context(prec=50)
