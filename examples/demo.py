@@ -63,8 +63,8 @@ class Result:
 
 
 def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np.ndarray]], float]]:
-    """Captures an example. Returns it with its first `steps` batches, its module, and a function that evaluates a final
-    state."""
+    """Captures an example. Returns the example with its first `steps` batches, the example's module, and a function
+    that evaluates a final state."""
     import importlib
 
     from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
