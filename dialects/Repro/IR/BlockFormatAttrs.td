@@ -208,8 +208,8 @@ def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
     bool takesTensor();
     /// Whether `repro.dequantize` with this format has the operand `tensor`.
     bool keepsTensor();
-    /// The shape of the scales of a tensor with `shape`, which has at least two
-    /// dimensions.
+    /// Returns the shape of the scales of a tensor of shape `shape`, which must
+    /// have at least two dimensions.
     ::llvm::SmallVector<int64_t> getScaleShape(::llvm::ArrayRef<int64_t> shape);
   }];
 }

@@ -38,7 +38,7 @@ private:
   Value value;
 };
 
-/// Creates an operation with one result, which has the type of its operands.
+/// Creates an operation with one result, whose type is that of the operands.
 template <typename Op, typename... Rest>
 Scalar apply(Scalar first, Rest... rest) {
   ImplicitLocOpBuilder &builder = first.getBuilder();

@@ -20,8 +20,8 @@ static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
 /// The exponent given to zeros, which is below that of every nonzero product.
 static constexpr int64_t kNoExponent = -10000;
 /// An exact sum is stored as kDigits digits of kDigitBits bits. The lowest bit
-/// has the value 2^kFirstBit: two digits below 2^-298, the last bit of products
-/// of f32.
+/// has the value 2^kFirstBit, which is two digits below 2^-298, the lowest bit
+/// of a product of two f32.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
 /// The number of leading bits of an exact sum that are kept for rounding. The
 /// last of these bits is sticky: it also tells whether any bit below is set.
@@ -371,8 +371,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
   // The exponent of the sum as an f64 is the position of its highest bit. The
-  // sum of a group may have more than 53 bits. With the bit after each set bit
-  // cleared, the conversion does not round it up to the next power of two.
+  // sum of a group may have more than 53 bits: first the bit after each set bit
+  // is cleared, so that the conversion does not round the sum up to the next
+  // power of two.
   Value first = sum.magnitude;
   if (rule.getGroup() > 1)
     first = arith::AndIOp::create(

@@ -26,8 +26,8 @@ int64_t getLeastExponent(Type element);
 /// The cost of adding a product with AccumulatorChain, relative to an fma.
 constexpr int64_t kChainWork = 8;
 
-/// The products of a block, or of one half of a late block (M3): half 0 has
-/// those with k mod 4 in {0, 1}, half 1 those with k mod 4 in {2, 3}.
+/// The products of a block, or of one half of a late block (M3): half 0 has the
+/// products k with k mod 4 in {0, 1}, half 1 those with k mod 4 in {2, 3}.
 /// getProduct returns the index of product j of the part.
 struct BlockPart {
   Value first, count;
@@ -59,7 +59,7 @@ public:
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
   /// The scales of the products: f8E4M3FN, or f32 with the value of an
-  /// f8E8M0FNU. `load` returns that of product k.
+  /// f8E8M0FNU. `load` returns the scale of product k.
   struct Scale {
     Type type;
     Load load;

@@ -110,8 +110,8 @@ Value LiteralFold::foldElements() {
     Value result = foldChunk(start, chunkEnd(start, fold.n), fold.run, element);
     b.store(result, chunkBuffer, b.div(start, fold.chunk));
   });
-  // (F3) Refold: each pass folds the list of chunk results and writes its own,
-  // shorter list over the front of that list, which it has already read.
+  // (F3) Refold: each pass folds the list of chunk results and overwrites the
+  // front of this list, which it has already read, with a shorter list.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, fold.chunk))
     b.loop(b.index(0), b.index(n), fold.chunk, [&](Value start) {
       Value result =

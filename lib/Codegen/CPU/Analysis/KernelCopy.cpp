@@ -48,9 +48,9 @@ static constexpr char leftName[] = "repro_iterations_left";
 /// iterations together.
 static constexpr char runName[] = "run";
 
-/// Whether to keep an access because its value may decide a branch: an access
-/// to an alloca, or to an integer in scratch memory (such as an entry of a
-/// scatter's list).
+/// Whether to keep an access to `pointer` because the value may decide a
+/// branch. True for accesses to an alloca, and for integers in scratch memory
+/// (such as the entries of a scatter's list).
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
                    const llvm::Type *type) {
   const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);
@@ -152,7 +152,7 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
   builder.CreateRet(finished);
 }
 
-/// Makes each iteration of each loop decrement the counter `left`. The function
+/// Makes each iteration of each loop decrement the counter `left`. `function`
 /// returns when the counter reaches 0.
 static void limitLoops(Function &function, const LoopInfo &loops,
                        GlobalVariable &left) {

@@ -22,15 +22,16 @@ class Function;
 
 namespace mlir::repro {
 
-/// The number of work items of a kernel in one call, and its scratch size.
+/// The number of work items of a kernel in one call, and the kernel's scratch
+/// size.
 struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of kernels that were built for any target. The copy runs on this
-/// machine to count how often each basic block runs. It computes no results:
-/// loads from buffers yield 0. This hardly affects the counts, because kernels
-/// rarely branch on data.
+/// A copy of kernels, which may have been built for another target. The copy
+/// runs on this machine to count how often each basic block runs. In the copy,
+/// loads from buffers yield 0; the counts hardly change, because kernels rarely
+/// branch on data.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);

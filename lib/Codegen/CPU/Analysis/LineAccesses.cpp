@@ -84,7 +84,8 @@ private:
   std::array<Run, kRuns> runs; // most recently used first
 };
 
-/// Receives the accesses of the copy while it runs, and counts cache misses.
+/// Receives the memory accesses of the copy while the copy runs, and counts the
+/// cache misses.
 class Trace {
 public:
   Trace(const Level &level, std::vector<unsigned> kernels)
@@ -128,8 +129,8 @@ public:
     return left == 0;
   }
 
-  /// Returns the misses of each basic block. The recorded misses are scaled to
-  /// `all`, the number of executions of each block.
+  /// Returns the misses of each basic block, scaled from the recorded
+  /// executions to `all`, the number of all executions of each block.
   std::vector<LineAccesses> scale(ArrayRef<uint64_t> all) const {
     std::vector<LineAccesses> scaled = accesses;
     for (auto [each, some, many] : zip_equal(scaled, runs, all))
@@ -199,8 +200,8 @@ static SmallVector<Access> findAccesses(BasicBlock &block,
   return found;
 }
 
-/// Inserts a call of addAccess before each access of a basic block, and a
-/// return from the kernel if the first call reports that the limit is reached.
+/// Inserts a call to addAccess before each access of a basic block. If the
+/// first of these calls reports that the limit is reached, the kernel returns.
 static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
   LLVMContext &context = block.getContext();
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);

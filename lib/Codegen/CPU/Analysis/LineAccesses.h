@@ -24,9 +24,9 @@ struct LineAccesses {
 };
 
 /// Counts the misses of the kernels in `module` by simulating their accesses to
-/// the L2 cache of the CPU level, which is empty at first. If a kernel has many
-/// accesses, only the first ones are simulated; their misses are scaled to all
-/// executions.
+/// the L2 cache of `level`. The simulated cache is empty at first. If a kernel
+/// has many accesses, only the first ones are simulated; their misses are
+/// scaled to all executions.
 ///
 /// Args:
 ///   runs: how often each basic block runs, in module order.

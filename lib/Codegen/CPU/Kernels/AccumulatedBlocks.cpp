@@ -81,8 +81,8 @@ private:
   Value getOffset(const Access &access, Value row, Value column);
 
   void beginSegment(Value first);
-  /// Calls `body` for each scale of the segment, with the scale's number and
-  /// the elements [from, to) of the segment that it scales.
+  /// Calls `body` for each scale of the segment, with the number of the scale
+  /// and the range [from, to) of the elements to which the scale applies.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
@@ -102,7 +102,7 @@ private:
   SmallVector<Value> addBlock(const Tile &tile, Value from, Value to,
                               ValueRange c);
   Value multiplyAdd(Value x, Value y, Value sum);
-  /// (M1) Rounds an exact sum as the rule says, to a value of type f64.
+  /// (M1) Rounds an exact sum as the rule requires. The result is an f64.
   Value round(Value exact);
   Value loadRow(Value packed, const Tile &tile, int64_t row, Value k);
   Value loadColumn(Value packed, Value k, int64_t vector);
@@ -153,9 +153,9 @@ LogicalResult AccumulatedBlocks::match() {
       rule.getRound() == SumRounding::rne_f16 ||
       terms / rule.getGroup() > (isGrouped() ? kMostGroups : terms))
     return failure();
-  // The width of a sum: F bits, plus two bits for the product of two codes and
-  // two for that of two scales, because these products of significands are
-  // below 4. The sum of a group also spans the exponents of its codes.
+  // The number of bits of a sum: F, plus two for the product of two codes and
+  // two for that of two scales, because a product of two significands is below
+  // 4. The sum of a group also spans the exponents of its codes.
   int64_t most = *rule.getFraction() + 4;
   if (isGrouped())
     for (Type type : op.getCodeTypes())

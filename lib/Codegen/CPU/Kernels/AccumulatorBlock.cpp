@@ -103,7 +103,7 @@ Value AccumulatorKernel::getExponentOf(Value c) {
 }
 
 /// Multiplies the integer sum of a block by `scale` and rounds the product as
-/// the rule says. The result is the c of the next block.
+/// the rule requires. The result is the c of the next block.
 Value AccumulatorKernel::round(Value sum, Value scale) {
   Type floats = VectorType::get({lanes}, b.getF32Type());
   Value rounded;

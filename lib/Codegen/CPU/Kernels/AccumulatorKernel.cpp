@@ -83,7 +83,7 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);
   // The rule has no chunks, so K is divided into chunks of about kSpan
-  // elements. Between two chunks, c is stored where totals would be.
+  // elements. Between two chunks, c is stored in the memory for totals.
   fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
   return success();
 }

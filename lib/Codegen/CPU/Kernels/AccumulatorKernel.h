@@ -40,7 +40,8 @@ constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
 /// of numbers.
 constexpr int64_t kZeroExponent = -8000;
 
-/// The ranges of exponents and sums for which vectors compute a rule's bits.
+/// The ranges of exponents and sums for which the vector code computes the bits
+/// of a rule.
 struct SumLimits {
   FdpaAttr rule;
   int64_t leastX, leastY; ///< exponents of normal elements
@@ -75,7 +76,7 @@ struct AccumulatorState {
   /// Properties of all blocks and rows so far; null if not needed. `greatest`:
   /// the greatest E, as an f32 exponent field. `low`: the greatest exponent of
   /// a product minus the least E, as an unsigned i16. `overflow`: an i32 whose
-  /// sign bit tells that a sum overflowed.
+  /// sign bit is set if a sum overflowed.
   Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;

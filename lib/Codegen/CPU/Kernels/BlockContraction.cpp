@@ -107,7 +107,7 @@ private:
   }
   int64_t panelWidth() const { return kTileVectors * lanes; }
 
-  /// Loads `count` words of elements, which are contiguous from `offset` on.
+  /// Loads `count` words of contiguous elements, starting at `offset`.
   Value loadWords(const Access &codes, Value offset, int64_t count);
   bool hasSegments() const { return segmentBlocks < blocks; }
   /// Begins the next segment of K, whose first block is `block`.

@@ -60,7 +60,8 @@ private:
   Accumulators foldRange(Value begin, Value end, ValueRange starts);
   Accumulators foldElements();
   Accumulators foldUnrolled();
-  /// Sets the coordinates and base offsets of all parallel loops but the last.
+  /// Sets the coordinates and base offsets of all parallel loops except the
+  /// last.
   void setOuter(ArrayRef<Value> at);
   void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
   void expandPanels();

@@ -161,7 +161,7 @@ protected:
   void finishTile(const Tile &tile, ArrayRef<Value> sums);
   void writeResults(const Tile &tile, ArrayRef<Value> totals);
   /// Returns the distance (1 or 2) between the results of neighbouring rows if
-  /// vectors along rows are the better way to write the tile; otherwise 0.
+  /// the tile should be written in vectors along the rows; otherwise 0.
   int64_t getStepAlongRows(const Tile &tile) const;
   /// The locations of the results of one column: those of rows [0, neighbours)
   /// are `step` elements apart, and so are those of rows [neighbours, end).
@@ -171,8 +171,8 @@ protected:
     Value condition = {};  ///< whether `step` applies; null: always, or if the
                            ///< condition of the previous entry fails
   };
-  /// Returns one entry, or two. If there are two, the first applies if its
-  /// condition holds, and the second applies otherwise.
+  /// Returns one entry, or two entries: the first for the case that its
+  /// condition holds, and the second for all other cases.
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
                                       ArrayRef<ResultRow> resultRows);
   /// Writes one vector of each row: the totals, or the results of the epilogue.

@@ -164,8 +164,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
 void ContractionKernel::packColumns(Value first, const KBlock &kBlock) {
   SmallVector<PanelVector> vectors;
   for (int64_t g = 0; g < config.groupPanels; ++g) {
-    // If the last group has fewer panels than the others, copies of its last
-    // panel fill it up.
+    // If the last group has fewer panels than the others, its last panel is
+    // packed again in place of each missing panel.
     Value panel = b.add(first, g);
     if (g)
       panel = b.min(panel, b.sub(endPanel, b.index(1)));

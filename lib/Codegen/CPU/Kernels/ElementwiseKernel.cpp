@@ -45,18 +45,19 @@ public:
 
 private:
   void orderDims();
-  /// Computes `lanes` elements along the innermost loop, from `inner` on, at
-  /// the current coordinates of the outer loops.
+  /// Computes `lanes` elements along the innermost loop. The first is at index
+  /// `inner` of this loop and at the current coordinates of the outer loops.
   void emitElements(Value inner, int64_t lanes, LaneMask mask);
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
   /// If some inputs are contiguous along a loop other than the innermost one,
-  /// sets `rowLoop` to that loop. Squares of their elements are then transposed
-  /// in registers.
+  /// sets `rowLoop` to that loop. Square blocks of their elements are then
+  /// transposed in registers.
   void findTranspose();
   void expandTransposed();
-  /// Computes the square of `lanes` times `lanes` elements from (row, column)
-  /// on. `isFull`: no row or column of the square lies beyond the end.
+  /// Computes the square block of `lanes` times `lanes` elements that begins at
+  /// (row, column). `isFull`: no row or column of the block lies beyond the
+  /// end.
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
@@ -91,8 +92,8 @@ private:
   /// each original dimension.
   SmallVector<Value> loopValues, coordinates;
   int64_t lanes = 0;
-  /// For transposed inputs: the loop over the rows of squares, and a buffer for
-  /// the transposed squares of each such input.
+  /// For transposed inputs: the loop over the rows of the square blocks, and a
+  /// buffer for the transposed blocks of each such input.
   std::optional<unsigned> rowLoop;
   SmallVector<Value> squares;
   Value squareRow;

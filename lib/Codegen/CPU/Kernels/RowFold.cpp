@@ -287,8 +287,8 @@ Value RowFold::foldElements() {
         foldChunk(loops, start, chunkEnd(start, fold.n), aligned, element);
     b.store(result, chunkBuffer, b.div(start, chunk));
   });
-  // (F3) refold: each pass folds the list of chunk results and writes its own,
-  // shorter list over the front of that list, which it has already read.
+  // (F3) Refold: each pass folds the list of chunk results and overwrites the
+  // front of this list, which it has already read, with a shorter list.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, chunk)) {
     CollapsedDim list{{}, n, {1}};
     b.loop(b.index(0), b.index(n), chunk, [&](Value start) {

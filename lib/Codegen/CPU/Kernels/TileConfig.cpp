@@ -114,8 +114,8 @@ public:
 private:
   using Factor = ContractionShape::Factor;
 
-  /// Returns a rating (higher is better) of this choice: factor `vectors` has
-  /// the columns, along which vectors lie, and factor `other` has the rows.
+  /// Rates the choice of factor `vectors` for the columns, along which vectors
+  /// lie, and of factor `other` for the rows. A higher rating is better.
   double rateVectors(const Factor &vectors, const Factor &other) const;
   /// Returns the maximum number of vectors of a tile that has the maximum
   /// number of rows.

@@ -205,7 +205,8 @@ static std::string compile(llvm::Module &module, const Level &level,
     return {};
   }
   pipeline.run(module, modules);
-  // This comes last, because the passes above turn masks into constants.
+  // Stores are replaced after all passes, because the passes turn masks into
+  // constants.
   replaceSingleLaneStores(module);
   if (prepare) {
     error = prepare(module);

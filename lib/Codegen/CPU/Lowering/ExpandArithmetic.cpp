@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-arithmetic (Passes.td), run by lib/Pipelines/CPU.cpp and
-// GPU.cpp: rewrites `arith` operations so that their results are defined for
-// all operands (I1), (S3), (S4): those whose results LLVM leaves undefined for
-// some operands, or computes by a library call.
+// GPU.cpp: rewrites the `arith` operations whose results LLVM leaves undefined
+// for some operands, or computes by a library call. Afterwards their results
+// are defined for all operands, by (I1), (S3) and (S4).
 //
 //===----------------------------------------------------------------------===//
 
@@ -425,7 +425,7 @@ struct Conversions {
 } // namespace
 
 /// (S3) Rewrites a conversion to integers, which rounds toward zero, saturates
-/// and maps NaN to 0, as a call of LLVM's saturating intrinsic.
+/// and maps NaN to 0, as a call to LLVM's saturating intrinsic.
 template <typename Op>
 static void expandToInteger(Op op, StringRef intrinsic) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
@@ -437,8 +437,8 @@ static void expandToInteger(Op op, StringRef intrinsic) {
 
 static constexpr StringRef remainderRoutine = "repro_fmod";
 
-/// (S4) Rewrites a remainder as a call of repro_fmod on f64. Remainders are
-/// exact, so f32 operands give the same result.
+/// (S4) Rewrites a remainder as a call to repro_fmod on f64. Remainders are
+/// exact, so f32 operands that are extended to f64 give the same result.
 static void expandRemainder(arith::RemFOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type type = op.getType();
