@@ -50,8 +50,8 @@ public:
 
   AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x, Type y);
 
-  /// Returns `c` plus the products [start, end), in f32. If the result is a
-  /// NaN, it may be any NaN.
+  /// Returns `c` plus the products [start, end), in f32. A NaN as the result
+  /// may have any sign and payload.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
   /// (M4) Returns the f32 sum of `init` and `n` >= 1 products, which are added
   /// in chunks; the last chunk may be shorter. The sum is not yet rounded to

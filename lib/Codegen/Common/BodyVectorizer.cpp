@@ -54,7 +54,7 @@ LaneValue BodyVectorizer::get(Value value) {
   if (auto it = values.find(value); it != values.end())
     return it->second;
   Operation *op = value.getDefiningOp();
-  // Values from outside of the body are the same for all lanes.
+  // Values from outside the body are the same for all lanes.
   if (!op || !op->getParentOp() ||
       !isa<linalg::GenericOp, FoldOp>(op->getParentOp()))
     return {value};
@@ -282,7 +282,7 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   SmallVector<Value> converted(operands);
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
-  // The result of these operations is one of the operands, so operands and
+  // Each of these operations returns one of its operands, so operands and
   // result may stay in f32.
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
       isStorageFloat(resultType)) {

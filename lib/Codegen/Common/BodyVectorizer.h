@@ -44,7 +44,7 @@ public:
                                                       : LaneValue::Uniform};
   }
 
-  /// Returns the values that `value` of the body has in the lanes. Emits the
+  /// Returns `value`, which the body computes or uses, for all lanes. Emits the
   /// operation that computes `value` if it has not been emitted yet.
   LaneValue get(Value value);
   /// Returns `value` for all lanes: a vector, or a scalar if `lanes` is 0.

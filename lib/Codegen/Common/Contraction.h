@@ -56,7 +56,8 @@ public:
   Contraction(KernelBuilder &b, FoldOp op, linalg::GenericOp epilogue)
       : b(b), epilogue(b, op, epilogue), fold(b, op, this->epilogue.output) {}
 
-  /// Finds the factors. Fails if the fold is not such a contraction (K1).
+  /// Finds the factors. Fails if the fold is not a contraction as described
+  /// above (K1).
   LogicalResult matchFactors();
   /// Returns the properties that decide the tiling. Must be called before
   /// `settleFactors`.

@@ -97,8 +97,8 @@ public:
                             function_ref<SmallVector<Value>()> otherwise);
 
   // Memory.
-  /// Returns a memref, of static shape and strides, as a rank-1 memref whose
-  /// elements have their type in memory (getStorageType).
+  /// Returns a memref with static shape and strides as a rank-1 memref. The
+  /// elements of the result have their type in memory (getStorageType).
   Value flatten(Value memref);
   Access getAccess(Value operand, AffineMap map);
   /// Returns the offset in the buffer of the element at `coordinates`, which

@@ -29,8 +29,9 @@ SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        const llvm::SmallBitVector &fixed);
 
 /// Calls `body` for elements [begin, end) of the row-major space of `loops`,
-/// one run along the last loop at a time: with the outer coordinates, the range
-/// [lower, upper) of the last loop, and the number of the element at `lower`.
+/// one run along the last loop at a time. `body` receives the outer
+/// coordinates, the range [lower, upper) of the last loop, and the number of
+/// the element at `lower`.
 void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                 Value end,
                 function_ref<void(ArrayRef<Value> outer, Value lower,

@@ -28,8 +28,8 @@ ScatterFold::ScatterFold(KernelBuilder &b, ScatterOp op)
   rows = getProduct(rowSizes);
   int64_t rank = type.getRank(), sliceRank = rank - depth;
   MLIRContext *context = b.getContext();
-  // Accesses are functions of the dimensions of `original` and, as the last
-  // dimension, of the position of the update.
+  // The dimensions of the access maps are those of `original`, followed by the
+  // position of the update.
   SmallVector<AffineExpr> updateExprs{getAffineDimExpr(rank, context)};
   SmallVector<AffineExpr> originalExprs;
   for (int64_t dim = 0; dim < rank; ++dim)

@@ -25,9 +25,9 @@ public:
   Value getRow(Value p, Value &isValid);
   /// Returns the offset of the first element of `row` in the destination.
   Value getBase(Value row);
-  /// (D1) Folds the list of updates from `first` on, for `vectors` vectors of
-  /// columns of a row from `column` on. If `lanes` is 0, each vector is a
-  /// single column.
+  /// (D1) Folds the list of updates that begins with `first`, for `vectors`
+  /// vectors of columns of a row. The first vector begins at `column`. If
+  /// `lanes` is 0, each vector is a single column.
   void foldColumns(Value first, Value originalBase, Value updateBase,
                    Value column, int64_t vectors, int64_t lanes, LaneMask mask);
 

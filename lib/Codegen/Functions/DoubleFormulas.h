@@ -850,8 +850,9 @@ private:
     Fixed eighth = sum(7).plus(x).minus(y).magnitude(0.17, sign);
     return sum(7).plusMultiple(i(8), eighth, 8).value(1.3);
   }
-  /// With T = atanh(s) / s: returns leading * T in lanes where `direct` holds,
-  /// otherwise k log(2) / 2 + s T, or minus s T if `sign` is -1.
+  /// With T = atanh(s) / s: returns leading * T in lanes where `direct` holds.
+  /// In other lanes, returns k log(2) / 2 + s T, or k log(2) / 2 - s T if
+  /// `sign` is -1.
   Fixed areaOf(Mask direct, const Fixed &leading, const Fixed &s, I64 k,
                I64 sign) {
     Fixed z = multiply(s, s, 6);

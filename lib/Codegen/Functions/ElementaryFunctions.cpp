@@ -55,7 +55,8 @@ public:
     Emitter *m;
   };
 
-  /// `shape` is the type of a scalar or vector: all values have its lanes.
+  /// `shape` is a scalar or vector type. All values have the number of lanes of
+  /// `shape`.
   Emitter(OpBuilder &builder, Location loc, Type shape)
       : b(loc, builder), shape(shape) {}
 
@@ -139,7 +140,7 @@ public:
     return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x.value), this};
   }
   /// Whether `type` is an integer of at most 64 bits, or a vector of such
-  /// integers with the lanes of `shape`.
+  /// integers with as many lanes as `shape`.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
     return type == lanes(element) && element.isInteger() &&

@@ -48,8 +48,8 @@ public:
 
   explicit FixedPoint(M &machine) : m(machine) {}
 
-  /// Returns the largest bound of the relative errors of all numbers that
-  /// round() has rounded.
+  /// Returns the largest bound on the relative error of a number that round()
+  /// has rounded so far.
   double getError() const { return worst; }
 
 protected:
@@ -108,7 +108,7 @@ protected:
       return each(a, [&](int index, I64 digit) { add(index, factor * digit); });
     }
     /// Adds x, where |x| < 2^51. The bits of x after digit `end` are left out;
-    /// their value is at most `rest`.
+    /// the value of these bits must be at most `rest`.
     Sum &plusReal(F64 x, int end, double rest) {
       signedTerms = true;
       error += rest;
@@ -309,7 +309,7 @@ protected:
     I64 exponent;
   };
   /// Returns `a` normalized. `a` must be at least `least`. The error of the
-  /// mantissa is then a bound of the relative error.
+  /// mantissa is then a bound on the relative error.
   Scaled normalize(Fixed a, double least) {
     int passes = firstDigit(least) - a.first;
     I64 exponent = i(-int64_t(kBits) * (a.first - 1));

@@ -394,8 +394,8 @@ public:
 
   F32 pow(F32 x, F32 y) {
     F64 w = m.widen(y);
-    // From 2^25 on, every f32 is an even integer, so a larger |y| is replaced
-    // by 2^25.
+    // Every finite f32 from 2^25 on is an even integer, so a larger |y| is
+    // replaced by 2^25.
     F64 a = m.abs(w);
     a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
     F64 t = a + c(kRoundShift);
@@ -487,8 +487,8 @@ private:
     return m.select(m.lt(x, s32(low)), s32(low), x);
   }
 
-  /// Returns a + b + low and compensates the rounding error of a + b. Requires
-  /// |a| >= |b| or a = 0.
+  /// Returns a + b + low, with the rounding error of a + b compensated.
+  /// Requires |a| >= |b| or a = 0.
   F64 sum(F64 a, F64 b, F64 low) {
     F64 high = a + b;
     return high + ((b - (high - a)) + low);
@@ -519,8 +519,8 @@ private:
     return m.fma(scale, q, scale - one());
   }
 
-  /// For x = n log(2) + r: sinh(n log(2)), cosh(n log(2)), sinh(r), and cosh(r)
-  /// - 1.
+  /// sinh(n log(2)), cosh(n log(2)), sinh(r) and cosh(r) - 1 for x = n log(2) +
+  /// r.
   struct Hyperbolic {
     F64 sinhN, coshN, sinhR, coshR;
   };

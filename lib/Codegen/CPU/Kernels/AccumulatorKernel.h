@@ -16,11 +16,12 @@
 // Exponents are biased by 127, like f32 exponent fields. Zeros have an exponent
 // below all others; elements that are not finite or have too many significand
 // bits have one above all. E is at least F - 125, so that products below
-// 2^-126, which f32 rounds, are cut to 0. If the rule's E may be less, a
-// nonzero product below that limit makes the result a NaN, and so does an
-// initial c below it; any other c is a multiple of 2^-125, which no E cuts. An
-// E above 126 or an overflow also makes the result a NaN. AccumulatorChain
-// recomputes all results that are NaNs.
+// 2^-126, which f32 rounds, are cut to 0. If the rule's E may be less, the
+// result becomes a NaN where all exponents of a block's nonzero products are
+// below F - 125, and where a nonzero initial c is below 2^(F - 125). Any other
+// c is a multiple of 2^-125, which no E cuts. An E above 126 or an overflow
+// also makes the result a NaN. AccumulatorChain recomputes all results that are
+// NaNs.
 //
 //===----------------------------------------------------------------------===//
 

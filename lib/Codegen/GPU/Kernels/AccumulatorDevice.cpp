@@ -101,9 +101,9 @@ private:
   /// f32 or two f16.
   SmallVector<Value> pack(ArrayRef<Value> values);
   SmallVector<Value> unpack(ArrayRef<Value> sums);
-  /// Calls `handle` for each sum of the thread, with its number, its offset in
-  /// the output, and an i1 that tells whether it is a result, or null if it
-  /// certainly is.
+  /// Calls `handle` for each sum of the thread, with the number of the sum, its
+  /// offset in the output, and an i1 that is true if the sum is a result. The
+  /// i1 is null if the sum is always a result.
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
   void storeResult(Value result, Value offset);
@@ -186,8 +186,8 @@ LogicalResult AccumulatorDevice::match() {
   if (elements[0] != elements[1] && native && native->late)
     return failure();
   packed = 32 / getAccess(0).element.getIntOrFloatBitWidth();
-  // Zeros pad K to a multiple of four words. A block must be at least as long,
-  // so that the last block does not consist of padding only.
+  // Zeros pad K to a multiple of four words. A block of products must have at
+  // least four words, so that the last block does not consist of padding only.
   bool isUnit =
       native && rule.getTerms() == native->terms &&
       rule.getTerms() >= getGroup() && rule.getFraction() == native->fraction &&

@@ -33,8 +33,8 @@ namespace mlir::repro::device {
 class ByteTile {
 public:
   static constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
-  /// kQuad is the number of results of one instruction that each thread has;
-  /// kResults is the number of a thread's results of all instructions.
+  /// kQuad is the number of results that each thread has from one instruction,
+  /// and kResults the number that it has from all instructions.
   static constexpr int64_t kQuad = 4, kResults = kHigh * kWide * kQuad;
   /// A step: the number of elements along K that one instruction multiplies.
   static constexpr int64_t kStep = repro_target::byteMatrixDepth;

@@ -67,7 +67,8 @@ public:
   int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
   int64_t getResults() const { return batchSize * rows.size * columns.size; }
   int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
-  /// Returns the size in bytes of the workspace for totals or chunks.
+  /// Returns the size in bytes of the workspace for the totals or for the sums
+  /// of all chunks; 0 if there is only one chunk.
   int64_t getWorkspaceBytes() const;
   void expandTiles(int64_t workspace);
   void expandSums(int64_t workspace);
@@ -93,8 +94,8 @@ private:
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
-  /// Calls `store` for the vector if all its elements are results (`whole`);
-  /// otherwise for each element that is a result.
+  /// Calls `store` once for the vector if `whole`, which means that all its
+  /// elements are results; otherwise once for each element that is a result.
   void storeChecked(Value vector, Value row, Value column, bool whole,
                     function_ref<void(Value value, Value column)> store);
   void storeResult(int64_t i, Value total);
@@ -325,7 +326,7 @@ void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
 //===----------------------------------------------------------------------===//
 
 /// A warp is 4 by 8 threads. The rows and columns that a thread loads in one
-/// access of shared memory are adjacent, and adjacent to those of the next
+/// access to shared memory are adjacent to each other and to those of the next
 /// threads.
 static constexpr int64_t kWarpRows = 4, kWarpColumns = 8;
 

@@ -89,8 +89,8 @@ void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
 /// (K1) Expands an fma fold of two factors, with lanes = 1, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
-/// (M4) Expands a matrix product that has the rule of the architecture's matrix
-/// unit.
+/// (M4) Expands a matrix product whose rule is that of the architecture's
+/// matrix unit.
 LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) Expands a matrix product that repro-decompose-exact left as one fold.
 /// Fails for other folds.
@@ -102,7 +102,7 @@ LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
 /// Expands a fold with one result and one combining operation. The elements of
 /// the fold are divided among groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
-/// Expands a scatter to three kernels, which use no atomics.
+/// Expands a scatter into three kernels, which use no atomics.
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-device-kernels (Passes.td), run by lib/Pipelines/GPU.cpp:
-// replaces each kernel function by device kernels, and each of its launches by
-// launches of these. The architecture determines tiles and instructions, but
-// not the bits of the results.
+// replaces each kernel function by device kernels, and each launch of the
+// function by launches of these kernels. The architecture determines tiles and
+// instructions, but not the bits of the results.
 //
 //===----------------------------------------------------------------------===//
 

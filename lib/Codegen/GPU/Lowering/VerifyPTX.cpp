@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-verify-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: accepts a
-// PTX instruction only if every bit of its result is defined (V3): by the PTX
-// ISA, or by a certificate of the device's matrix unit.
+// PTX instruction only if the PTX ISA or a certificate of the device's matrix
+// unit defines every bit of its result (V3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,7 +115,8 @@ static bool isAllowed(StringRef opcode, bool tensorCores) {
   return opcodes.contains(opcode) || (tensorCores && sums.contains(opcode));
 }
 
-/// Returns the reason why an instruction that is not in the list is rejected.
+/// Returns the reason why an instruction that is not one of the allowed ones is
+/// rejected.
 static StringRef getReason(StringRef opcode) {
   SmallVector<StringRef> parts;
   opcode.split(parts, '.');
@@ -199,7 +200,8 @@ namespace {
 /// Reads and checks the statements of a PTX module.
 class PTXReader {
 public:
-  /// Receives the kernel, line, statement and reason of each error.
+  /// Is called for each error, with the kernel, the line, the statement and the
+  /// reason.
   using Report = function_ref<void(StringRef, unsigned, StringRef, StringRef)>;
 
   PTXReader(StringRef text, bool tensorCores, Report report)

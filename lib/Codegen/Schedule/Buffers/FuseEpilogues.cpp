@@ -8,9 +8,9 @@
 // Pass repro-fuse-epilogues (Passes.td), run by lib/Pipelines/Schedule.cpp:
 // fuses a contraction with the elementwise op that reads its results. Each
 // element undergoes the same operations as before. Both the op's loops and the
-// contraction's parallel dimensions enumerate the results' addresses, as digits
-// of different mixed radices. If each dimension is a part of one loop, all
-// accesses of the op are linear in the dimensions too.
+// contraction's parallel dimensions enumerate the addresses of the results, but
+// with different extents. If each dimension is a part of one loop, all accesses
+// of the op are linear functions of the dimensions too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -238,8 +238,8 @@ bool EpilogueFusion::followDimensions() {
       merged.push_back(std::move(loop));
   }
 
-  // Sorts the fold's dimensions by their steps in the results, and finds the
-  // loop of which each is a part.
+  // Sorts the fold's dimensions by their steps in the results, and finds, for
+  // each dimension, the loop of which it is a part.
   std::optional<LinearAccess> written =
       getLinearAccess(fold.getOutputs()[0], getMaps(fold).back());
   auto root = dyn_cast_or_null<memref::AllocOp>(
@@ -282,7 +282,7 @@ bool EpilogueFusion::followDimensions() {
 /// Whether the op can work on the contraction's vectors. Rows of images fill
 /// vectors only if they are merged, so the op must be contiguous across rows.
 /// For images, no other input may depend on several dimensions: vectors along
-/// channels would have to gather its elements.
+/// channels would have to gather the elements of such an input.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =

@@ -49,7 +49,7 @@ static constexpr int64_t rowBytesLimit = 4 << 20;
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
 /// The maximum number of ops in a run. It is limited because compile time grows
-/// faster than the length of the run.
+/// faster than linearly with the length of the run.
 static constexpr size_t mostOps = 64;
 /// The maximum number of neighbouring ops that are added to a run in order to
 /// include one that shares rows with the run.
@@ -67,9 +67,9 @@ static bool isRowFold(Operation *op) {
          (order && order.getLanes() > 1);
 }
 
-/// Returns the extents of an op's leading parallel dimensions. Only batch
-/// dimensions of a contraction count: a factor that several rows share would be
-/// packed again for each block of rows.
+/// Returns the extents of an op's leading parallel dimensions. For a
+/// contraction, only batch dimensions count: along other dimensions, rows share
+/// a factor, which would be packed again for each block of rows.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()

@@ -37,7 +37,7 @@ struct ArenaItem {
 };
 
 /// Returns the maximum number of bytes that are live during one launch. The
-/// arena cannot be smaller.
+/// arena cannot be smaller than this number.
 int64_t getMaxLiveBytes(llvm::ArrayRef<ArenaItem> items);
 
 /// Sets the offsets so that items with overlapping lifetimes do not overlap in

@@ -36,8 +36,8 @@ using namespace mlir::repro::launch;
 
 static constexpr int64_t bufferAlignment = 64;
 /// The maximum size of the arena in bytes. Tensors have at most 2^50 bytes in
-/// total (A4). Below this limit of the arena, sums of sizes and offsets do not
-/// overflow.
+/// total (A4). If the arena is at most this large, sums of sizes and offsets do
+/// not overflow.
 static constexpr int64_t maxArenaBytes = int64_t(1) << 60;
 
 namespace {
@@ -266,8 +266,8 @@ LogicalResult PlanBuffers::placeResults() {
       return failure();
     places.push_back(main.getArgument(position));
   }
-  // From here on `main` has no results; these numbers tell which arguments are
-  // inputs and outputs.
+  // From here on `main` has no results; numInputs and numOutputs tell which
+  // arguments are inputs and outputs.
   main->removeAttr("repro.num_state");
   numInputs = numArguments - numStates;
   numOutputs = places.size() - numStates;
@@ -555,8 +555,8 @@ void PlanBuffers::runOnOperation() {
   reuseOperands();
   dropCopies();
   markChecks();
-  // This must precede placeArena: until the arena exists, different buffers
-  // have different roots.
+  // markAliases must run before placeArena: only until the arena exists do
+  // different buffers have different roots.
   markAliases();
   if (failed(placeArena()))
     return signalPassFailure();

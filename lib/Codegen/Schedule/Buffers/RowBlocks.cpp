@@ -246,7 +246,8 @@ void BlockWriter::write() {
     copy->getRegion(0).walk([&](memref::LoadOp load) {
       load.getMemrefMutable().set(rest.consume_front());
     });
-    // With a single block, there is no next block to prefetch.
+    // With a single block, there is no next block whose rows could be
+    // prefetched.
     if (busiest && op.op == busiest && block < rows)
       fetchRows(cast<linalg::GenericOp>(copy), position);
   }
