@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A kernel function takes its buffers, followed by fixed arguments such as the
-// error word. Code that builds or reads IR takes the order of the fixed
-// arguments from this file only.
+// error word. Only this file defines the order of the fixed arguments; all code
+// that builds or reads kernel functions uses its classes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +47,8 @@ public:
            types.drop_front() ==
                ArrayRef(getOtherTypes(scratch.getContext())).drop_front();
   }
-  /// Whether the function has no result and ends with scratch memory of dynamic
-  /// size, the error word and the range of work items.
+  /// Whether the function has no result and its arguments end with scratch
+  /// memory of dynamic size, the error word and the range of work items.
   static bool matches(FunctionOpInterface function) {
     ArrayRef<Type> types = function.getArgumentTypes();
     return !function.getNumResults() && endsArguments(types) &&

@@ -74,7 +74,7 @@ std::optional<ExtendedInput> getExtendedInput(Value input, AffineMap map);
 /// is true.
 std::optional<std::pair<Type, Type>> getMultipliedTypes(FoldOp fold);
 
-/// Whether `op` is a contraction that adds its products one after the other in
+/// Whether `op` is a contraction that adds its products one after the other, in
 /// a single lane.
 bool addsProductsInTurn(Operation *op);
 

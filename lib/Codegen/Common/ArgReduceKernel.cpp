@@ -32,11 +32,11 @@ private:
   Value load(Value offset, int64_t stride, int64_t lanes, LaneMask mask);
   Value getPosition(Value index, int64_t lanes);
   Candidate pick(Value wins, Candidate a, Candidate c);
-  /// Reduces with the lanes along the reduced dimension, and then compares the
-  /// candidates of the lanes.
+  /// Reduces with the lanes of vectors along the reduced dimension, and then
+  /// picks the best of the lanes' candidates.
   Candidate reduceAlong(Value base);
-  /// Reduces with the lanes along another dimension, so that each lane gives
-  /// one result; `lanes` = 0 means one scalar result.
+  /// Reduces with the lanes of vectors along another dimension, so that each
+  /// lane computes one result. If `lanes` is 0, computes one scalar result.
   Candidate reduceAcross(Value base, int64_t stride, int64_t lanes,
                          LaneMask mask);
   void store(Candidate result, ValueRange at, int64_t lanes, LaneMask mask);
@@ -129,8 +129,8 @@ Candidate ArgReduceKernel::reduceAlong(Value base) {
   best = {state[0], state[1]};
   if (full < n)
     best = advance(b.index(full), best, b.getMask(b.index(n - full), lanes));
-  // The candidate of each lane is the first among its best elements, but a
-  // later lane may hold an earlier position.
+  // Each lane has the first of its best elements as its candidate, but the
+  // position of a later lane's candidate may be earlier.
   auto extract = [&](int64_t lane) -> Candidate {
     return {vector::ExtractOp::create(b, best.value, lane),
             vector::ExtractOp::create(b, best.position, lane)};

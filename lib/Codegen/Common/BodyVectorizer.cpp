@@ -151,8 +151,9 @@ LaneValue BodyVectorizer::compute(Operation *op) {
                 b, VectorType::get({lanes}, b.getIndexType()), elements),
             LaneValue::Vector};
   }
-  // If lane l of one operand is x + l and the other operands are equal in all
-  // lanes, sums and narrowing casts keep this form, so one scalar suffices.
+  // If lane l of one operand is x + l and each other operand is equal in all
+  // lanes, the results of sums and narrowing casts have the form y + l too, so
+  // one scalar is enough.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
     bool consecutive = llvm::all_of(operands, isScalar) &&

@@ -21,7 +21,8 @@ using namespace mlir::repro::kernels;
 
 Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
     : op(op) {
-  // The loops of `op` are the parallel dimensions of the fold, in order.
+  // The loops of `op` are the parallel dimensions of the fold, in the same
+  // order.
   SmallVector<AffineExpr> dims;
   SmallVector<utils::IteratorType> types = fold.getIteratorTypesArray();
   for (auto [dim, type] : llvm::enumerate(types))

@@ -15,8 +15,8 @@ namespace mlir::repro::kernels {
 /// The properties of a contraction that decide its tiling.
 struct ContractionShape {
   struct Factor {
-    /// Loops as in kernels::Factor. Their accesses are the factor's inputs;
-    /// `loops` has one more access, that of the output, at the end.
+    /// Loops as in kernels::Factor. Their accesses are the factor's inputs. In
+    /// `loops`, the access of the output follows.
     ArrayRef<CollapsedDim> loops, reduction;
     int64_t size;        ///< extent of M or N
     bool isPlain;        ///< each value is an unmodified element of memory

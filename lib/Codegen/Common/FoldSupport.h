@@ -59,7 +59,7 @@ struct FoldInfo {
   Value getStart(KernelBuilder &b, int64_t lanes);
   /// Returns the initial value of output `i` in the accumulator's type, as a
   /// vector, or as a scalar if `lanes` is 0. Returns null if the initial value
-  /// is not a constant, but is in the output's buffer.
+  /// is not a constant but the contents of the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 

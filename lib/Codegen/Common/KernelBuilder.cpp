@@ -42,7 +42,7 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // `op` marks the end of the prologue, and the loops are inserted after it.
+  // `op` marks the end of the prologue; the loops are inserted after `op`.
   // `finish` erases `op`.
   prologueEnd = op;
   setInsertionPointAfter(op);

@@ -169,9 +169,9 @@ private:
   llvm::DenseMap<Type, Value> laneSlots;
 };
 
-/// Returns the type that an element has in memory. An i1 is a byte, because
-/// LLVM loads a vector of i1 as bits. Floats of less than 32 bits are integers,
-/// because not all targets move vectors of them.
+/// Returns the type that an element has in memory. An i1 takes a byte, because
+/// LLVM loads the elements of a vector of i1 as single bits. Floats of less
+/// than 32 bits are integers, because not all targets move vectors of them.
 Type getStorageType(Type element);
 
 /// Returns the size of `count` elements in bytes, rounded up to 64.

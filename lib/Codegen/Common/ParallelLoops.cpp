@@ -55,8 +55,8 @@ llvm::SmallBitVector repro::kernels::getIndexedDims(Block &body,
                                                     unsigned numDims) {
   llvm::SmallBitVector dims(numDims);
   for (Operation &op : body) {
-    // An index that only prefetches use need not be exact, so it does not keep
-    // its dimension from being merged.
+    // An index that only prefetches use need not be exact, so its dimension may
+    // still be merged with others.
     if (llvm::all_of(op.getUsers(), llvm::IsaPred<memref::PrefetchOp>))
       continue;
     if (auto index = dyn_cast<linalg::IndexOp>(op))

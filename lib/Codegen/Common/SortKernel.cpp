@@ -17,8 +17,8 @@ using namespace mlir::repro::kernels;
 
 namespace {
 /// The minimum number of elements to sort for which another CPU thread is
-/// worthwhile. This number is lower than for a fold, because every round of
-/// merging moves each element.
+/// worthwhile. The number is lower than that of a fold, because each round of
+/// merging moves every element.
 constexpr int64_t kGrainElements = 4096;
 
 class SortKernel {

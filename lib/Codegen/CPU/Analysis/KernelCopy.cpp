@@ -121,8 +121,8 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
   auto *run = Function::Create(llvm::FunctionType::get(number, false),
                                Function::ExternalLinkage, runName, *module);
   // The caller aligns the stack only as the ABI requires, but kernels assume
-  // more (alignStack in EmitObject.cpp). Like kernel entries, `run` therefore
-  // realigns the stack.
+  // more (alignStack in EmitObject.cpp). `run` therefore realigns the stack, as
+  // the entries of kernels do.
   run->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(context, "", run));
   llvm::Value *finished = builder.getInt64(0);

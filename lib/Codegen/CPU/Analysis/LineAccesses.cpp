@@ -18,8 +18,8 @@
 using namespace llvm;
 using namespace mlir::repro;
 
-/// The maximum number of accesses that are traced for one kernel, and the
-/// assumed number of ways of the L2 cache.
+/// kMostAccesses is the maximum number of accesses that are traced for one
+/// kernel, and kWays the assumed associativity of the L2 cache.
 static constexpr uint64_t kMostAccesses = 1 << 17;
 static constexpr unsigned kWays = 8;
 /// kRuns is the number of runs of consecutive lines that are tracked at a time.
@@ -93,9 +93,9 @@ public:
         kernels(std::move(kernels)), accesses(this->kernels.size()),
         runs(this->kernels.size()) {}
 
-  /// Sets where scratch memory lies in this process. The simulated cache uses
-  /// the address kScratchBegin instead, so that results do not vary from
-  /// process to process.
+  /// Sets the address and size of scratch memory in this process. The simulated
+  /// cache uses the address kScratchBegin instead, so that the results are the
+  /// same in every process.
   void setScratch(uint64_t address, uint64_t bytes) {
     scratch = address;
     scratchBytes = bytes;
@@ -221,8 +221,8 @@ static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
         {getAddress(&trace), builder.CreatePtrToInt(address, i64),
          builder.getInt64(size), builder.getInt64(number),
          builder.getInt64(isStore), builder.getInt64(isFirst)});
-    // Only the first access of a block checks the limit, because branches take
-    // long to compile.
+    // Only the first access of a block checks the limit, because each check
+    // adds a branch, and branches take long to compile.
     if (!std::exchange(isFirst, false))
       return;
     Instruction *branch = SplitBlockAndInsertIfThen(

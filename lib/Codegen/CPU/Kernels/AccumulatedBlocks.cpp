@@ -55,8 +55,9 @@ public:
   void expand();
 
 private:
-  /// A vector of elements of rows or columns, and their powers 2^Exp. Both are
-  /// multiplied by the scale if each product includes the scales.
+  /// A vector of elements of rows or columns, and a vector of the powers 2^Exp
+  /// of these elements. Both are multiplied by the scale if each product
+  /// includes the scales.
   struct Factor {
     Value value, power;
   };
@@ -64,7 +65,7 @@ private:
   struct Packed {
     Value values, powers, scaleValues, scalePowers;
   };
-  /// A tile of results, whose first row is row `local` of the work item.
+  /// A tile of results. Its first row is row `local` of the work item.
   struct Tile {
     Value local;
     int64_t rowCount;

@@ -25,7 +25,8 @@ static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
 static constexpr int64_t kGreatest = 126;
 /// The bits of the NaN that marks a result for recomputation.
 static constexpr int64_t kNaN = 0x7fc00000;
-/// If the rule has no chunks, tiles store c after this number of elements of K.
+/// If the rule has no chunks, tiles store c whenever they have added the
+/// products of about this number of elements of K.
 static constexpr int64_t kSpan = 1024;
 /// The largest chunk (F3) for which this kernel is used. It is limited because
 /// the rows of a whole chunk are packed together.

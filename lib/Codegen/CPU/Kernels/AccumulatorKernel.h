@@ -56,7 +56,8 @@ struct SumLimits {
   int64_t getLeast() const {
     return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
   }
-  /// Whether the rule's E may be less than the least E of the vector code.
+  /// Whether the rule permits an E that is less than the least E of the vector
+  /// code.
   bool checksLeast() const { return getLeast() > rule.getFloor(); }
   /// Returns how many cut products of a block can be added in i32 without
   /// overflow.

@@ -41,8 +41,8 @@ static constexpr int64_t kMostWords = 1024;
 /// share the unpacked columns.
 static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
-/// The number of work items to aim for: panels are divided until there are at
-/// least this many items.
+/// The desired number of work items: panels are divided among more items until
+/// there are at least this many items.
 static constexpr int64_t kManyItems = 16;
 /// The minimum number of panels of a work item: with fewer, packing its rows
 /// would cost too much.

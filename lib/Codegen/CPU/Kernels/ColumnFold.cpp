@@ -26,8 +26,8 @@ namespace {
 /// The maximum numbers of elements of an unrolled fold and of operations in its
 /// code, which should stay in the instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
-/// The number of vectors of a panel. The accumulators of several vectors are
-/// independent, which hides the latency of a step.
+/// The number of vectors of a panel. The accumulators of different vectors are
+/// independent, so the latency of a step is hidden.
 constexpr int64_t kPanelVectors = 4;
 /// The maximum number of operations in a fold body for which several vectors or
 /// rows are processed together; larger bodies would spill registers.
@@ -88,7 +88,8 @@ private:
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
   int64_t width, vectors = kPanelVectors;
   bool unrolled = false, byRows = false;
-  // The coordinates, base offsets and lanes of the vectors being computed.
+  // The coordinates, base offsets and lanes of the vectors that are being
+  // computed.
   SmallVector<Value> coordinates, bases;
   Value innerStart;
   int64_t vectorCount = 0;

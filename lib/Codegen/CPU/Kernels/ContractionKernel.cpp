@@ -118,8 +118,8 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
-  // If the speed is limited by loads, masks would slow down all tiles, so only
-  // the last tile uses masks.
+  // If loads limit the speed, masks would slow down all tiles, so only the last
+  // tile uses masks.
   bool masksLast =
       config.masked && config.kBlocksOutside && columns.loops.size() == 1;
   SmallVector<PanelVector> whole(vectors);

@@ -33,7 +33,7 @@ struct Chunk {
   Value start, end;
 };
 
-/// The K-block of the columns that will be packed after the current one.
+/// The K-block of columns that will be packed after the current K-block.
 struct NextKBlock {
   Value start; ///< null: unknown
   SmallVector<PanelVector> vectors;
@@ -60,7 +60,8 @@ struct Tile {
   SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
 };
 
-/// The offset of a row's first result, and of each epilogue input for this row.
+/// The offset of the first result of a row, and the offset of the first element
+/// of each epilogue input in this row.
 struct ResultRow {
   SmallVector<Value> inputs;
   Value output;
@@ -195,8 +196,8 @@ protected:
   /// results are stored instead of the totals.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
-  /// Applies the epilogue to the totals of each row. `isEdge`: the tile lies at
-  /// an edge of the results, so shorter code is emitted.
+  /// Applies the epilogue to the totals of each row. `isEdge`: the tile is at
+  /// an edge of the results; the emitted code is shorter, but slower.
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
                                    const PanelVector &vector, bool isEdge);

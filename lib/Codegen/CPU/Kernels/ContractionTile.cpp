@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// With fewer tiles than this in a strip, each tile would prefetch too many
-/// columns at once.
+/// If a strip has fewer tiles than this number, each tile would prefetch too
+/// many columns at once.
 static constexpr int64_t kManyTiles = 32;
 /// The maximum number of multiply-adds per vector register in the innermost
 /// loop body. Short bodies are slow if another thread uses half of the decoder;
@@ -93,7 +93,8 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   prefetchResults(tile);
   // Prefetches the rows of the next tile and a share of the next K-block's
   // columns. If there are few tiles, the prefetches of the share are spread
-  // over this tile's loop: an L1 cache has at most 10 to 16 outstanding misses.
+  // over this tile's loop, because an L1 cache handles at most 10 to 16 misses
+  // at a time.
   bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
       kBlock.next.start && prefetchesRows && config.stripTiles < kManyTiles;

@@ -51,8 +51,8 @@ private:
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
   /// If some inputs are contiguous along a loop other than the innermost one,
-  /// sets `rowLoop` to that loop. Square blocks of their elements are then
-  /// transposed in registers.
+  /// sets `rowLoop` to this other loop. Square blocks of their elements are
+  /// then transposed in registers.
   void findTranspose();
   void expandTransposed();
   /// Computes the square block of `lanes` times `lanes` elements that begins at
@@ -61,8 +61,8 @@ private:
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
-  /// Whether neighbouring elements of an input along the innermost loop are at
-  /// unrelated addresses.
+  /// Whether an input depends on the innermost loop, but is neither linear nor
+  /// contiguous along this loop.
   bool isScattered(unsigned input) const {
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
@@ -398,9 +398,9 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // If an output does not depend on the innermost loop, the value of the loop's
-  // last iteration must remain. Vector stores do not guarantee this, so scalar
-  // code is emitted.
+  // If an output does not depend on the innermost loop, it must contain the
+  // value of the loop's last iteration. Vector stores do not guarantee this
+  // order, so scalar code is emitted.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;
@@ -422,8 +422,8 @@ void ElementwiseKernel::expand() {
     lanes *= 2;
   if (body && lanes && isOfBytes(*body))
     lanes = getByteLanes(lanes, loops.back().size);
-  // Short rows use a vector of their length: on some processors, masked stores
-  // that miss the L1 cache wait for each other.
+  // Short rows use shorter vectors, which need masks less often: on some
+  // processors, masked stores that miss the L1 cache wait for each other.
   while (lanes > 2 && loops.back().size <= lanes / 2)
     lanes /= 2;
 

@@ -113,9 +113,9 @@ Value HostBuilder::convertTowardZero(Value vector) {
     return arith::BitcastOp::create(*this, floats,
                                     takeExcess(value, ofMagnitude));
   }
-  // INT32_MAX is rounded to 2^31, and truncation saturates this to INT32_MAX,
-  // so the difference would be 0. Rounded toward zero, INT32_MAX - 1 gives the
-  // same float.
+  // INT32_MAX is rounded to 2^31, which truncation saturates to INT32_MAX, so
+  // the difference would be 0. Rounding INT32_MAX - 1 toward zero gives the
+  // same float as rounding INT32_MAX.
   Value magnitude = arith::MinSIOp::create(
       *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
   Value value = arith::SIToFPOp::create(*this, floats, magnitude);

@@ -23,13 +23,13 @@ void expandElementwise(HostBuilder &b, linalg::GenericOp op);
 /// Expands a copy of a whole buffer.
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
-/// Expands a loop over blocks of rows that contains several operations.
+/// Expands a loop over blocks of rows, whose body contains several operations.
 LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
 /// Expands a contraction and the elementwise operation on its results (F7).
 /// Only the results of the latter are stored.
 LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 
-/// Expands any fold, with the first of the functions below that accepts it.
+/// Expands any fold, with the first of the functions below that supports it.
 void expandFold(HostBuilder &b, FoldOp op);
 /// (K1) Expands an fma fold of two factors, with lanes = 1, to register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);

@@ -205,7 +205,8 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
                  });
   if (run % lanes == 0 && aligned)
     return acc;
-  // No block is left if the first, incomplete block contained all elements.
+  // No block is left if the first block was incomplete and contained all
+  // elements.
   Value start = b.max(firstBlock, lastBlock);
   Value isLeft = b.less(start, upper);
   auto fold = [&] { return foldPart(outer, start, {}, upper, acc, step); };

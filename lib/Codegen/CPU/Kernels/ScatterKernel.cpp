@@ -132,7 +132,8 @@ void ScatterKernel::expand() {
   next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
   b.forEachItem([&](Value row) { foldRow(row); });
-  // At most eight threads share the work, because each reads all indices.
+  // At most eight threads share the work, because each thread reads all
+  // indices.
   b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, 8));
 }
 

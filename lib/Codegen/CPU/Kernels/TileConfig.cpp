@@ -44,9 +44,9 @@ static constexpr double kOneByOne = 3;
 /// The factor by which the speed is multiplied if the lanes of a vector map to
 /// few sets of the L1 cache, so that a tile's lines are evicted.
 static constexpr double kFewSets = 0.8;
-/// The cost of a row with its own address, relative to the row's multiply-adds
-/// with one vector. This cost is hidden if the tile has the maximum number of
-/// vectors.
+/// The cost of a row that needs its own address, relative to the cost of the
+/// row's multiply-adds with one vector. This cost is hidden if the tile has the
+/// maximum number of vectors.
 static constexpr double kOwnAddresses = 2;
 /// The minimum number of unused elements after packed panels, tiles and rows of
 /// whole chunks. Without them, the distances between panels, tiles or rows
@@ -71,7 +71,7 @@ static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
 /// an element of the factor.
 static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
-/// number of independent multiply-adds that hides its latency.
+/// number of independent multiply-adds that hide the latency of one.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
 /// Items with more than kDividedWork multiply-adds are divided until there are
 /// kSharedItems, which a few threads can share. A block keeps at least
@@ -205,7 +205,8 @@ int64_t Chooser::getAccumulators() const {
 
 int64_t Chooser::getMostBlockRows() const {
   constexpr int64_t chunkBytes = 512 * sizeof(float);
-  // Exponents and longer K-blocks take memory too, so there are fewer rows.
+  // With a matrix unit's accumulator, exponents take memory too and K-blocks
+  // are longer, so fewer rows are packed together.
   if (shape.block)
     return llvm::alignTo(
         std::max<int64_t>(level.l2Bytes / (4 * c.span * sizeof(float)),

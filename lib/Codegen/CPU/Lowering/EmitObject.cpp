@@ -28,14 +28,14 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The maximum number of operations of an object, unless one kernel has more.
-/// This number is constant, so that the bytes depend only on the program, and
-/// small, so that all threads of a compilation have work.
+/// The maximum number of operations in an object. Only an object with a single
+/// kernel may have more. This number is constant, so that the bytes depend only
+/// on the program, and small, so that all threads of a compilation have work.
 static constexpr size_t opsPerObject = 8192;
 
 /// No pass vectorizes (kernels are vectorized already), unrolls loops or
-/// changes floating-point bits (V3). Widening induction variables and removing
-/// dead stores are left out, because these passes took 20 % and 25 % of the
+/// changes floating-point bits (V3). The passes that widen induction variables
+/// and remove dead stores are left out, because they took 20 % and 25 % of the
 /// compile time and did not make kernels faster.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
@@ -146,8 +146,8 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
       llvm::ConstantArray::get(type, entries), "repro_kernels");
 }
 
-/// Returns the name of an external symbol that isKnownExternal rejects, or the
-/// error of reading `object`. Returns an empty string if there is neither.
+/// Returns the name of an external symbol that isKnownExternal rejects, or an
+/// error message if `object` cannot be read; otherwise an empty string.
 static std::string findUnknownExternal(StringRef object) {
   auto file = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(object, "object"));

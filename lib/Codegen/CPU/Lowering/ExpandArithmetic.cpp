@@ -272,8 +272,8 @@ Value StorageConverter::truncate(Value value) {
   Value magnitude = mask(bits, 0x7fffffff);
   Value sign = right(mask(bits, 0x80000000), 32 - width);
   unsigned drop = singleMantissa - mantissa;
-  // Rounds to nearest even: the addend carries out of the dropped bits if the
-  // result must be rounded up.
+  // Rounds to nearest even: adding to the dropped bits carries into the kept
+  // bits if the result must be rounded up.
   Value isOdd = mask(right(magnitude, drop), 1);
   Value rounded = right(
       add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
@@ -313,9 +313,9 @@ Value StorageConverter::truncate(Value value) {
 }
 
 /// Converts an integer of at most 24 bits to f32, and a wider one to f64.
-/// Rounding the result to fewer bits then gives the same as rounding the
-/// integer: if an i64 needs more than 48 bits, its lowest 16 bits are first
-/// merged into one sticky bit.
+/// Rounding the converted value to fewer bits then gives the same result as
+/// rounding the integer: if an i64 needs more than 48 bits, its lowest 16 bits
+/// are first merged into one sticky bit.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
@@ -478,7 +478,8 @@ void ExpandArithmetic::runOnOperation() {
   if (hasRemainder)
     declareRoutine(getOperation(), remainderRoutine, 2);
   Conversions conversions{hasF16};
-  // `work` grows: expansions append operations that need expansion too.
+  // `work` grows during this loop: expansions append operations that must be
+  // expanded too.
   for (size_t i = 0; i < work.size(); ++i) {
     TypeSwitch<Operation *>(work[i])
         .Case([&](arith::CeilDivSIOp o) {

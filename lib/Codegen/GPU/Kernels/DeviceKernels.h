@@ -53,8 +53,8 @@ public:
     gpu::GPUFuncOp function;
     LaunchShape launch;
   };
-  /// Gives the kernels their workspace, whose size is now final. Kernels that
-  /// do not use the workspace lose their argument for it.
+  /// Gives the kernels their workspace, whose size is now final. The argument
+  /// for the workspace is removed from kernels that do not use the workspace.
   void finish();
   ArrayRef<Kernel> getKernels() const { return kernels; }
   Workspace &getWorkspace() { return workspace; }

@@ -82,8 +82,8 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
     config.splits = chunks;
   if (!isDouble && architecture.hasPackedFma)
     config.sumLanes = kVector;
-  // With two blocks per multiprocessor, one computes while the other waits for
-  // its loads.
+  // With two blocks per multiprocessor, one block can compute while the other
+  // waits for its loads.
   if (config.tm * config.tn >= kLatencyResults)
     config.blocksPerProcessor = 2;
   config.swapsFactors = swap;

@@ -388,8 +388,8 @@ void FoldDevice::storeResult(Value total) {
   b.store(result, output.buffer, bases.back());
 }
 
-/// Returns the index of a chunk's value in a list. Threads that access a list
-/// at the same time access adjacent elements.
+/// Returns the index of a chunk's value in a list, chosen so that threads
+/// access adjacent elements at the same time.
 Value FoldDevice::getListIndex(const Level &of, Value result, Value chunk) {
   return hasLanes ? b.add(b.mul(result, of.getChunks()), chunk)
                   : b.add(b.mul(chunk, fold.results), result);

@@ -122,8 +122,8 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
 }
 
 /// Inserts a `mov` before a store that may store only the low bits of a
-/// register. If a float instruction has written the register, ptxas would
-/// otherwise convert the float to an integer and store that.
+/// register. Without the `mov`, ptxas would convert a float in the register to
+/// an integer and store the integer.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();

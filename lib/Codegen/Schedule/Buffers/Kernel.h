@@ -51,7 +51,8 @@ private:
 /// results.
 Operation *getKernelBody(func::FuncOp kernel);
 
-/// Whether the operand's op reads (or writes) the buffer that is the operand.
+/// Whether the op that has `operand` reads (or writes) the buffer of the
+/// operand.
 bool readsOperand(OpOperand &operand);
 bool writesOperand(OpOperand &operand);
 
