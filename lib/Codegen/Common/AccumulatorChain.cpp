@@ -24,7 +24,7 @@ static constexpr int64_t kNoExponent = -10000;
 /// of a product of two f32.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
 /// The number of leading bits of an exact sum that are kept for rounding. The
-/// last of these bits is sticky: it also tells whether any bit below is set.
+/// last of these bits is sticky: it is also set if any lower bit is set.
 static constexpr int64_t kKeptBits = 50;
 
 int64_t kernels::getLeastExponent(Type element) {

@@ -274,8 +274,8 @@ protected:
   }
 
   /// Returns the sum of coefficients[first + step * k] z^k for k < count, with
-  /// alternating signs if `alternates`. z is below 2^-decay, so each later
-  /// coefficient needs `decay` fewer bits.
+  /// alternating signs if `alternates`. z is below 2^-decay, so each
+  /// coefficient needs `decay` fewer bits than the one before.
   template <size_t n>
   Fixed series(const LongConstant (&coefficients)[n], int first, int step,
                int count, const Fixed &z, double decay, bool alternates,

@@ -13,8 +13,8 @@
 
 namespace mlir::repro {
 
-/// Calls `routine`, a C function from doubles to a double, on f64 operands, or
-/// lane by lane on f64 vectors. Returns the result.
+/// Emits calls to `routine`, a C function from doubles to a double: one call
+/// for f64 operands, or one for each lane of f64 vectors. Returns the result.
 Value callRoutine(ImplicitLocOpBuilder &b, StringRef routine,
                   ValueRange operands);
 

@@ -124,7 +124,8 @@ private:
   int64_t extents[2];            ///< rows and columns of the tile
   bool isAlong[2], isVector[2];
   int64_t batchSize = 1;
-  // The position of this block and thread, and buffers in shared memory.
+  // The position of this thread block and thread, and the buffers in shared
+  // memory.
   Value thread, batchIndex, begin[2], warpBegin[2], group, member, buffers;
   struct Group {
     Value own, part; ///< row or column in the tile, group of four words in K
@@ -180,8 +181,8 @@ LogicalResult AccumulatorDevice::match() {
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
   // For rules that add c late, mma.sync converts f8 to f16, which changes the
-  // exponents of one f8 type's subnormals. This matters only in products with
-  // the other f8 type, so such products are not supported.
+  // exponents of the subnormals of one f8 type. The change matters only in
+  // products of both f8 types, so such products are not supported.
   std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
   if (elements[0] != elements[1] && native && native->late)
     return failure();

@@ -96,9 +96,9 @@ private:
   Access codes[2], scales[2], output;
   int64_t sizes[2];
   int64_t digits[2]; ///< per code
-  /// `origin` is 1.5 times the float whose unit in the last place is one unit
-  /// of the products, and `start` is its bits. Both are 0 if sums may be too
-  /// large.
+  /// `origin` is 1.5 times the power of two whose unit in the last place is one
+  /// unit of the products, and `start` has the bits of `origin`. Both are 0 if
+  /// sums may be too large.
   float origin = 0;
   int32_t start = 0;
   std::optional<ByteTile> tile;

@@ -22,7 +22,7 @@ using namespace kernels;
 constexpr int64_t kWarp = 32, kBlock = 128;
 
 /// Device memory that the launches of one kernel function share, in addition to
-/// the function's buffers. Offsets are in bytes, and multiples of 256.
+/// the function's buffers. Offsets are in bytes and are multiples of 256.
 class Workspace {
 public:
   int64_t allocate(int64_t bytes) {
@@ -40,8 +40,8 @@ private:
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;
-  /// The minimum number of blocks that must fit on a multiprocessor at once.
-  /// This limits the number of registers per thread.
+  /// The minimum number of blocks that must fit on a multiprocessor at once. A
+  /// greater minimum leaves fewer registers per thread.
   int64_t blocksPerProcessor = 1;
 };
 

@@ -37,9 +37,9 @@ struct ConvertMathToDevice
 };
 } // namespace
 
-/// Calls the LLVM intrinsic `name`. MLIR's conversion to NVVM rejects the LLVM
-/// dialect's own operations for these intrinsics and expects calls of libdevice
-/// instead.
+/// Emits a call to the LLVM intrinsic `name`. MLIR's conversion to NVVM rejects
+/// the LLVM dialect's own operations for these intrinsics and expects calls of
+/// libdevice instead.
 static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
                            ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(b, operands[0].getType(),

@@ -25,8 +25,8 @@ struct TranslatedPlan {
   std::string constants;
 };
 
-/// Sets the fields of a kernel that depend on the target, given its first
-/// launch.
+/// Sets those fields of a kernel that depend on the target, given the first
+/// launch of this kernel.
 using DescribeKernel =
     function_ref<LogicalResult(launch::DispatchOp, ::repro_runtime::Kernel &)>;
 

@@ -64,7 +64,7 @@ private:
   OpBuilder b;
   Location loc;
   scf::ForallOp loop;
-  /// `flat` maps each buffer to a view of it with rank 1. `scratch` maps a
+  /// `flat` maps each buffer to a rank-1 view of this buffer. `scratch` maps a
   /// buffer to the scratch buffer that replaces it within a block.
   DenseMap<Value, Value> flat, scratch;
 };
@@ -133,7 +133,7 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   return offset;
 }
 
-/// Returns a view of the memref's part that the op accesses in the current
+/// Returns a view of the part of the memref that the op accesses in the current
 /// block.
 Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
   if (llvm::all_of(access.rowDims, [](int64_t dim) { return dim < 0; }))
