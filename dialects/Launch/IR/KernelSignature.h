@@ -7,7 +7,7 @@
 //
 // A kernel function takes its buffers, followed by fixed arguments such as the
 // error word. Only this file defines the order of the fixed arguments; all code
-// that builds or reads kernel functions uses its classes.
+// that builds or reads kernel functions uses the classes below.
 //
 //===----------------------------------------------------------------------===//
 

@@ -28,10 +28,9 @@ struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of kernels, which may have been built for another target. The copy
-/// runs on this machine to count how often each basic block runs. In the copy,
-/// loads from buffers yield 0; the counts hardly change, because kernels rarely
-/// branch on data.
+/// A copy of kernels that counts how often each basic block runs. It runs on
+/// this machine, even if the kernels are for another target. Its loads from
+/// buffers yield 0, which hardly affects the counts.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);

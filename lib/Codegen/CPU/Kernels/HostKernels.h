@@ -23,7 +23,7 @@ void expandElementwise(HostBuilder &b, linalg::GenericOp op);
 /// Expands a copy of a whole buffer.
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
-/// Expands a loop over blocks of rows, whose body contains several operations.
+/// Expands a loop over blocks of rows. The loop contains several operations.
 LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
 /// Expands a contraction and the elementwise operation on its results (F7).
 /// Only the results of the latter are stored.

@@ -154,7 +154,8 @@ Chooser::Chooser(ContractionShape shape, const Level &level, bool isShared)
 }
 
 std::optional<TileConfig> Chooser::choose() {
-  // The factors may be swapped, because fma(x, y, acc) = fma(y, x, acc).
+  // Swapping the factors keeps the bits, because fma(x, y, acc) = fma(y, x,
+  // acc).
   c.swapsFactors = rateVectors(rows, columns) > rateVectors(columns, rows);
   if (c.swapsFactors)
     std::swap(rows, columns);

@@ -53,7 +53,7 @@ static std::string findFault(Operation *op) {
     return "calls a library";
   if (isa<LLVM::vector_reduce_fmax, LLVM::vector_reduce_fmin>(op))
     return "leaves NaNs and the sign of zero open";
-  // LLVM may lower these intrinsics to calls of the C library.
+  // LLVM may lower these intrinsics to calls to functions of the C library.
   StringRef name = op->getName().stripDialect();
   static constexpr StringRef libraryIntrinsics[] = {
       "intr.acos", "intr.asin",   "intr.atan",  "intr.atan2", "intr.cos",

@@ -77,8 +77,8 @@ private:
   Value foldGroup(const Level &level, Value member, Value start, Value end,
                   Next next);
   Value combineLanes(const Level &level, SmallVector<Value> lanes);
-  /// Returns the `value` that the thread `distance` threads after this one in
-  /// the warp has.
+  /// Returns the `value` of another thread of the warp: the one that is
+  /// `distance` threads after this thread.
   Value shuffleDown(Value value, int64_t distance);
   void locate(Value result);
   void storeResult(Value total);

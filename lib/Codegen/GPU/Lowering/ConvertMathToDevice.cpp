@@ -38,7 +38,7 @@ struct ConvertMathToDevice
 } // namespace
 
 /// Emits a call to the LLVM intrinsic `name`. MLIR's conversion to NVVM rejects
-/// the LLVM dialect's own operations for these intrinsics and expects calls of
+/// the LLVM dialect's own operations for these intrinsics and expects calls to
 /// libdevice instead.
 static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
                            ValueRange operands) {
