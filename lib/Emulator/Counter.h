@@ -46,7 +46,7 @@ private:
   const std::vector<Region> &regions;
   uint64_t most, left = 0;
   /// For each instruction: the number of recorded runs that begin there, minus
-  /// the number of those that end before it.
+  /// the number of recorded runs whose last instruction is the one before it.
   std::vector<int64_t> starts;
   std::unordered_set<uint64_t> seen; // sectors that the block has accessed
   Counts counts;

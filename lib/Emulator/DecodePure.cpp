@@ -75,7 +75,8 @@ static std::string getName(Type type) {
   return (type.kind == Type::Signed ? "s" : "u") + std::to_string(type.bits);
 }
 
-/// Decodes a cvt of an integer if a register is wider than its type.
+/// Decodes a cvt from an integer if a register is wider than the type in the
+/// opcode.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;

@@ -82,9 +82,9 @@ struct LaunchOptions {
   bool checked = false;
   Order order = Order::Lockstep;
   uint64_t seed = 0;
-  /// Float matrix instructions follow the rules of this class of matrix units
-  /// (M3), or of the class of the architecture with this name. An empty string
-  /// means the class of the module's target.
+  /// The name of a class of matrix units (M3), or of an architecture, whose
+  /// class is then used. Float matrix instructions follow the rules of this
+  /// class. An empty string means the class of the module's target.
   std::string matrixUnit = {};
 };
 

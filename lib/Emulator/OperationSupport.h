@@ -155,7 +155,7 @@ u32 dot4(u32 a, u32 b, u32 sum) {
 
 // Floating point.
 
-/// Returns x, or the canonical NaN that f32 operations return if x is a NaN.
+/// Returns x or, if x is a NaN, the canonical NaN that f32 operations return.
 /// PTX does not specify the NaN of f64 operations.
 inline f32 canonical(f32 x) { return x == x ? x : __builtin_nanf("0x3fffff"); }
 inline f64 canonical(f64 x) {
@@ -202,7 +202,8 @@ T maximum(T a, T b) {
   T most = a > b || (a == b && !isNegative(a)) ? a : b;
   return a == a && b == b ? most : canonical(a + b);
 }
-/// Returns the minimum of the operands that are not NaN, where -0 < +0.
+/// Returns the minimum of the operands that are not NaN, where -0 < +0; the
+/// canonical NaN if both are NaN.
 template <typename T>
 T minimumNumber(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;

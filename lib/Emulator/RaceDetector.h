@@ -40,9 +40,9 @@ public:
     Accessor other;
   };
 
-  /// `granule` is the size in bytes of the narrowest access, a power of two.
-  /// `perBlock`: each block has memory of its own, so accesses of other blocks
-  /// do not count.
+  /// Forgets all accesses. `granule` is the size in bytes of the narrowest
+  /// access, a power of two. If `perBlock`, each block has its own memory, so
+  /// accesses of different blocks never conflict.
   void reset(unsigned granule, bool perBlock);
   /// Records a read of `bytes` bytes, aligned to the granule. If
   /// `expectWritten`, it is a conflict to read a granule that was not written.

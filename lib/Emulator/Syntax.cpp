@@ -173,8 +173,8 @@ uint64_t Parser::parseInteger() {
   return negative ? -value : value;
 }
 
-/// Parses a variable from the end of its state space on: [.align N] .type name
-/// [bytes] [= {...}].
+/// Parses a variable after its state space: [.align N] .type name [bytes] [=
+/// {...}].
 Variable Parser::parseVariable(Space space) {
   Variable variable;
   variable.space = space;

@@ -20,9 +20,9 @@ using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
 static constexpr uint64_t hugePage = 1 << 21;
-/// A thread's range of work items is cut into shares at these eighths. The
-/// first share is large because each share pays for the setup of a kernel. The
-/// others are small, so that other threads can take them if the thread is
+/// A thread's range of work items is cut into shares at these multiples of 1/8.
+/// The first share is large because each share pays for the setup of a kernel.
+/// The others are small, so that other threads can take them if the thread is
 /// interrupted.
 static constexpr uint64_t cuts[] = {0, 5, 7, 8};
 static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;

@@ -103,8 +103,8 @@ double round(Number n) {
 double repro_fma(double a, double b, double c) {
   auto isFinite = [](double x) { return (bitsOf(x) >> 52 & 0x7ff) != 0x7ff; };
   if (!isFinite(a) || !isFinite(b) || !isFinite(c)) {
-    // If the product is finite but overflows, it must not be added to an
-    // infinite c: the exact sum is c.
+    // If a and b are finite, c is not, and the exact sum is c. The float
+    // product could overflow to an infinity, which would change the sum.
     if (isFinite(a) && isFinite(b))
       return c;
     return a * b + c;

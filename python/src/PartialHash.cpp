@@ -178,8 +178,9 @@ struct Stretch {
       throw nb::value_error("expected bytes of the whole");
     first = llvm::divideCeil(begin, chunkBytes);
     last = end == total ? numChunks : end / chunkBytes;
-    // Marks a stretch without whole chunks, whose bytes are all sent. A single
-    // chunk counts as such a stretch, because it is the root of the tree.
+    // Makes `first` equal to `last` for a stretch without whole chunks, whose
+    // bytes are all sent. The only chunk of the data does not count as a whole
+    // chunk, because it is the root of the tree.
     if (numChunks == 1 || first > last)
       first = last = end / chunkBytes;
   }

@@ -110,8 +110,8 @@ groupConstantResults(AffineMap map) {
 }
 
 /// Rebuilds `op` without unneeded results (F6) and with projected permutations
-/// as output maps: it collapses dimensions of extent 1 that are indexed by a
-/// constant, and expands them afterwards. Returns null after an error.
+/// as output maps: collapses the dimensions of outputs that a constant indexes,
+/// which have extent 1, and expands the results. Returns null after an error.
 static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
                                           linalg::GenericOp op) {
   Location loc = op.getLoc();

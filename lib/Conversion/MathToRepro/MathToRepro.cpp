@@ -196,7 +196,7 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 
 /// (V4) Makes NaNs canonical before a bitcast makes the bits of a float
 /// observable. A bitcast to another float type becomes a bitcast to an integer
-/// and one from that integer.
+/// and a bitcast from that integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   Value x = op.getIn();
   auto from = dyn_cast<FloatType>(x.getType());

@@ -56,9 +56,9 @@ static Value ceilLog2(const FloatWords &w, Scalar x) {
                                   w.constant(0))));
 }
 
-/// Returns the exponent of the scale before it is clamped, for a positive
-/// finite amax. For the rule `even`, sets `overflows` to whether amax rounds to
-/// 2^128.
+/// Returns the exponent that a block's scale has before it is clamped to the
+/// range of scales. `amax` must be positive and finite. For the rule `even`,
+/// sets `overflows` to whether amax rounds to 2^128.
 static Value powerExponent(const FloatWords &w, Scalar amax,
                            const ElementFormat &format, PowerRule rule,
                            Value &overflows) {

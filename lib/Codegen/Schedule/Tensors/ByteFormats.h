@@ -27,7 +27,7 @@ struct ByteFormatConverter : TypeConverter {
   bool isWithoutByteFormats(Operation *op) const;
 };
 
-/// Adds patterns that convert all operations but those of block formats.
+/// Adds patterns that convert all operations except those on block formats.
 void populateByteFormatPatterns(const ByteFormatConverter &converter,
                                 RewritePatternSet &patterns);
 

@@ -42,7 +42,7 @@ public:
       : Tiling(builder, format, shape,
                llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
 
-  /// For a permuted tensor with the extents `shape`: its dimension order[i] is
+  /// `shape` has the extents of a permuted tensor, whose dimension order[i] is
   /// dimension i of [.., m, n].
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
@@ -83,8 +83,8 @@ public:
   /// Returns, in a body over tiles, a number that is odd if and only if the
   /// index of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// Returns a map of `numDims` dimensions, the first of which index `tensor`.
-  /// `tensor` has one value for each of their indices, or one value in total.
+  /// Returns a map for `numDims` loops: the first loops index the dimensions of
+  /// `tensor`, whose rank may be 0.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)

@@ -133,8 +133,8 @@ private:
   Value fill(ArrayRef<int64_t> shape, FloatAttr value);
   Factor getFactor(unsigned input);
   /// Returns the integers of a factor as an f64 tensor; if `high` is given,
-  /// their high halves (true) or low halves (false). Each element must have a
-  /// single integer.
+  /// their high halves (true) or low halves (false). An element must have the
+  /// same integer in all windows.
   Value getIntegers(const Factor &factor, std::optional<bool> high);
   /// Returns the contraction of the integers of `x`, or of the halves that
   /// `high` selects, with those of `y`.
@@ -275,8 +275,8 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
       inputs.push_back(input); // only defines extents
       maps.push_back(map);
     }
-  // If an element occurs in several windows, it has a different integer in each
-  // window. The body then computes these integers.
+  // If an element occurs in several windows, its integers in these windows may
+  // differ. The body then computes the integers.
   struct Use {
     unsigned position;
     bool isInteger;

@@ -163,9 +163,9 @@ Scalar repro::decodeElement(const FloatWords &w, Value code,
   }
   if (!isByteFormat(format.type))
     return {b, arith::ExtFOp::create(b, b.getF32Type(), code)};
-  // The code, moved to the position of f32 fields, has the right value except
-  // for the bias. Multiplying by a power of two corrects that exactly, even for
-  // subnormals (V2).
+  // Shifted to the fields of an f32, the code represents its value with the
+  // wrong exponent bias. Multiplying by a power of two corrects the bias
+  // exactly, even for subnormals (V2).
   Value bits = arith::ExtUIOp::create(b, b.getI32Type(), code);
   uint32_t signBit = 1u << (format.width - 1);
   Value fields = w.left(w.both(bits, w.constant(signBit - 1)),
@@ -305,8 +305,9 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
   Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);
-  // The hidden bit of `integer`, or a carry, increases the exponent field by
-  // one.
+  // For a normal number, `field - least` is one less than the exponent field of
+  // the code. The hidden bit of `integer` adds this one, and a carry adds
+  // another one.
   Value code = w.add(w.left(w.sub(field, least), format.fractionBits), integer);
   if (saturates)
     return code;

@@ -267,9 +267,8 @@ static Value getReshaped(Value tensor,
   return {};
 }
 
-/// Changes the first extent of each group of the shape `source` so that it
-/// collapses to `collapsed`, and returns the shape; std::nullopt if that is
-/// impossible.
+/// Returns the shape `source` after changing the first extent of each group so
+/// that the shape collapses to `collapsed`; std::nullopt if that is impossible.
 static std::optional<SmallVector<int64_t>>
 getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {

@@ -63,8 +63,9 @@ bool repro::overlap(const TensorSlice &one, const TensorSlice &other) {
   });
 }
 
-/// Returns the range that the elements form in the collapsed dimension;
-/// std::nullopt if they do not form a range.
+/// Returns the range of the elements of `ranges` after their dimensions, with
+/// the extents `extents`, are collapsed to one; std::nullopt if these elements
+/// do not form a range.
 static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
                                                  ArrayRef<int64_t> extents) {
   StridedRange result{0, 1, 1};
@@ -85,8 +86,9 @@ static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
   return result;
 }
 
-/// Returns the range that the elements form in each dimension into which one
-/// dimension is expanded; std::nullopt if they do not form ranges.
+/// Returns the ranges of the elements of `range` after its dimension is
+/// expanded to dimensions with the extents `extents`; std::nullopt if these
+/// elements do not form ranges.
 static std::optional<TensorSlice> expandDimension(const StridedRange &range,
                                                   ArrayRef<int64_t> extents) {
   TensorSlice result;

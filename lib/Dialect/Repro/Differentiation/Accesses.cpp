@@ -69,9 +69,9 @@ static Value createIndex(ImplicitLocOpBuilder &b, int64_t number) {
 }
 
 namespace {
-/// How to find the points that access an element: each index sum is solved for
-/// one loop dimension, given the element's index and the other dimensions. A
-/// point counts if the solved dimensions are in range.
+/// Describes how to find the points that access an element: each index sum is
+/// solved for one loop dimension, given the element's index and the other
+/// dimensions. A point counts if the solved dimensions are in range.
 struct Solution {
   SmallVector<int64_t> solved; ///< the dimension of each sum, or -1
   SmallVector<unsigned> order; ///< the order in which sums are solved

@@ -56,8 +56,8 @@ static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
 
 /// (J3) Differentiates prefix products y of x. Before the first zero of x, the
 /// gradient is the suffix sum of g * y, divided by x. At this zero, it is the
-/// suffix sum of g times the products without the zero; after the zero, it is
-/// 0.
+/// suffix sum of g * z, where z are the prefix products without the zero. After
+/// the zero, it is 0.
 static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
                             int64_t dim) {
   RankedTensorType type = getTensorType(x);

@@ -430,9 +430,9 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
 };
 
 /// Drops an unused result of a sequential fold if no other result reads its
-/// accumulator. If a single result with a step of (F4) remains, the step must
-/// not depend on the order: (F6) then requires an order of (F1), which adds
-/// init last, whereas the sequential fold starts from init.
+/// accumulator. If only one result remains and its step is one of (F4), the
+/// step must not depend on the order: (F6) then requires an order of (F1),
+/// which adds init last, but a sequential fold starts from init.
 struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,

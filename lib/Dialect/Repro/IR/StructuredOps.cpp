@@ -309,8 +309,8 @@ static bool isBlockCode(Type type) {
 }
 
 /// (M2) Whether the sum of a group of products of elements of `x` and `y`, and
-/// the sum of a block, fit into an i64. The significands of the two scales are
-/// below 2.
+/// the sum of a block, fit into an i64. The two scales multiply the sum of a
+/// block by less than 4, because their significands are below 2.
 static bool haveGroups(FdpaAttr by, Type x, Type y) {
   int64_t kept = *by.getFraction() + 2, units = by.getGroup();
   for (Type type : {x, y}) {
@@ -405,8 +405,8 @@ LogicalResult BlockContractionOp::verify() {
   if (failed(verifyCounts(*this, 4, 1, isBlockElement)) ||
       failed(verifyAccumulator(*this)))
     return failure();
-  // Sums of this many products fit into an i32 for i8, or i16 of at most 448 in
-  // magnitude, and into an f64 for other codes.
+  // The sum of this many products fits into an i32 if the codes are i8, or i16
+  // of at most 448 in magnitude, and into an f64 for other codes.
   constexpr int64_t kMostBlock = 8192;
   int64_t block = getBlock();
   if (block < 1 || block > kMostBlock)

@@ -207,8 +207,8 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
                           "another operation alone");
   for (Operation *user : op->getUsers()) {
     auto select = dyn_cast<arith::SelectOp>(user);
-    // This also rejects a select that yields the result of the bitcast for a
-    // NaN.
+    // `isNaNSelected` also rejects a select that yields the result of the
+    // bitcast for a NaN.
     if (!select || !isNaNSelected(select, op))
       return op.emitOpError("(V4) expected every use to be select(cmpf uno x, "
                             "x; bits of the canonical NaN; bitcast x), got '")

@@ -46,11 +46,11 @@ struct Cut {
   unsigned getNumRanks() const { return offsets.size() - 1; }
   /// Returns the extent of a block.
   int64_t getBlock() const { return offsets.back(); }
-  /// Returns the number of elements of a block on a rank.
+  /// Returns the number of elements of a block that a rank has.
   int64_t getSize(unsigned rank) const {
     return offsets[rank + 1] - offsets[rank];
   }
-  /// Returns the extent of the dimension on a rank.
+  /// Returns the extent of the dimension in a rank's part.
   int64_t getExtent(unsigned rank) const { return blocks * getSize(rank); }
   /// Returns the same cut of the dimension `other`.
   Cut along(int64_t other) const { return {other, blocks, offsets}; }

@@ -201,9 +201,9 @@ static SmallVector<Axis> getAxes(ArgReduceOp op) {
   return axes;
 }
 
-/// Returns the dimensions that the scatter's indices do not index. If the
-/// scatter is divided along such a dimension, each rank has all updates of its
-/// elements.
+/// Returns an axis for each dimension that the scatter's indices do not index.
+/// If the scatter is divided along such an axis, each rank has all updates of
+/// its elements.
 static SmallVector<Axis> getAxes(ScatterOp op) {
   SmallVector<Axis> axes;
   int64_t named =

@@ -38,9 +38,9 @@ static bool isProduct(FoldOp fold) {
   return false;
 }
 
-/// (P2) Takes the longest suffix of the input's dimensions such that reduction
-/// dimensions index each. Returns the number of these reduction dimensions. The
-/// input is the first operand that the body reads.
+/// (P2) Takes the longest suffix of the input's dimensions in which each
+/// dimension is indexed by a reduction loop. Returns the number of these loops.
+/// The input is the first operand that the body reads.
 static int64_t getReducedSuffix(FoldOp fold) {
   SmallVector<utils::IteratorType> iterators = fold.getIteratorTypesArray();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();

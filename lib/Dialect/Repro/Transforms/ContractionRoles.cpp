@@ -261,8 +261,8 @@ void Analysis::findFprop() {
       roles[number] = roles[candidate.again];
 }
 
-/// Recognizes computed weights: a factor that depends on state only, if the
-/// other factor of the product depends on an input.
+/// Recognizes computed weights: a factor of a product is one if it depends on
+/// state only and the other factor depends on an input.
 void Analysis::findComputedWeights() {
   DenseSet<Value> fromState, fromInput;
   for (BlockArgument argument : function.getArguments())
@@ -288,8 +288,8 @@ void Analysis::findComputedWeights() {
 //===----------------------------------------------------------------------===//
 
 /// Whether the result reaches the new value of the weight through values that
-/// are at least as large as the weight. If the new state is not among the
-/// results, any result counts.
+/// have at least as many elements as the weight. If the new state is not among
+/// the results, it is enough that any result is reached.
 bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
   FoldOp fold = candidate.fold;
   Value result = fold.getResult(0);
@@ -375,12 +375,12 @@ void Analysis::findWgrad() {
       return roles[layer].weight == weight;
     });
   };
-  // Forward contractions for which a wgrad has matched in both factors. If a
-  // weight is used more than once, the contraction that reads the step's input
-  // has no such wgrad.
+  // The forward contractions for which a wgrad with two matching factors was
+  // found. If a weight is used more than once, there is no such wgrad for the
+  // contraction that reads the step's input.
   llvm::DenseSet<int64_t> complete;
-  // Try better matches first: first those in both factors, then those in one
-  // factor whose result reaches the weight.
+  // Try better matches first: a wgrad whose two factors match, then one with a
+  // matching factor whose result reaches the weight's new value.
   for (unsigned match : {0, 1, 2})
     for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {

@@ -231,8 +231,9 @@ static Value createFill(OpBuilder &builder, Location loc, Value scalar,
       .getResult(0);
 }
 
-/// Returns the broadcast `tensor` with the spatial extents of `type`; null if
-/// its elements depend on more than the first two dimensions.
+/// Repeats the broadcast whose result is `tensor`, with the spatial extents of
+/// `type`. Returns null if `tensor` is not a broadcast or depends on spatial
+/// dimensions.
 static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
                            RankedTensorType type) {
   auto op = tensor.getDefiningOp<linalg::GenericOp>();

@@ -223,10 +223,10 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// Returns the scale of the whole tensor: (Q2) the amax, which is divided by
-/// the greatest value of both levels for `nvfp4_quotient`; or (Q6) the scale
-/// before the step. Returns null if the format has no
-/// such scale.
+/// Returns the scale of the whole tensor: the scale before the step if it is
+/// delayed (Q6), otherwise the amax (Q2), which for `nvfp4_quotient` is divided
+/// by the product of the greatest code and the greatest scale. Returns null if
+/// the format has no such scale.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
@@ -360,9 +360,9 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// (Q8) Returns the f32 factor of the codes under each scale: the value (Q2) of
-/// code 1. Returns the scales themselves if the contraction reads them
-/// directly.
+/// (Q8) Returns, for each scale, the f32 number by which a code is multiplied:
+/// the value (Q2) of the code of 1. Returns the scales themselves if they
+/// already are these numbers.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;

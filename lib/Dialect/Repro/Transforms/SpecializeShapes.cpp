@@ -346,7 +346,7 @@ static SmallVector<Value> getDestinations(Operation *op) {
     return {select.getTrueValue()};
   if (op->hasTrait<OpTrait::SameOperandsAndResultType>())
     return {op->getOperand(0)};
-  // The dialect tm_tensor is not registered, so these operations have no
+  // The dialect tm_tensor is not registered, so its operations have no
   // interface. The operands for their outputs come last.
   if (op->getName().getStringRef().starts_with("tm_tensor."))
     return llvm::to_vector(op->getOperands().take_back(op->getNumResults()));
