@@ -138,8 +138,8 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
 }
 
 /// Returns the matrix unit whose class or architecture is named `name`; null if
-/// there is none. Sets `wrong` to an error message if it does not support an
-/// element type that the kernel multiplies.
+/// there is none. If the kernel multiplies an element type that this unit does
+/// not support, or there is no unit, sets `wrong` to an error message.
 static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
                                           std::string_view name,
                                           std::string &wrong) {

@@ -101,7 +101,7 @@ struct Instruction {
   bool guardNegated = false;
   int line = 0;
   Compute compute = nullptr;
-  /// The byte offsets in the frame of the result and of the sources.
+  /// The byte offsets of the result and of the sources in the frame.
   uint32_t operands[5] = {0, 0, 0, 0, 0};
   uint32_t guard = none; // a predicate register
   /// The index of the Detail or, for a branch, of the target instruction.

@@ -202,8 +202,8 @@ T maximum(T a, T b) {
   T most = a > b || (a == b && !isNegative(a)) ? a : b;
   return a == a && b == b ? most : canonical(a + b);
 }
-/// Returns the minimum of the operands that are not NaN, where -0 < +0; the
-/// canonical NaN if both are NaN.
+/// Returns the minimum of the operands that are not NaN, where -0 < +0; a NaN
+/// if both are NaN.
 template <typename T>
 T minimumNumber(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;

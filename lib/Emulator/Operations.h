@@ -18,8 +18,8 @@ namespace repro_emulator {
 /// 32-bit integer, 0 or 1.
 constexpr unsigned warpSize = 32;
 
-/// Computes one instruction for all lanes. `operands` are the byte offsets in
-/// `frame` of the result and the sources. The result is one of the sources or
+/// Computes one instruction for all lanes. `operands` are the byte offsets of
+/// the result and the sources in `frame`. The result is one of the sources or
 /// overlaps none.
 using Compute = void (*)(char *frame, const uint32_t *operands);
 

@@ -46,8 +46,8 @@ static LogicalResult checkElementType(Operation *op,
          << "f32, bf16, f16, f8E4M3FN and f8E5M2 scalars, got " << type;
 }
 
-/// Whether (S1), (S4) or (I1) defines all bits of this operation of the math
-/// dialect, so that it needs no replacement.
+/// Whether (S1), (S4) or (I1) defines all bits of the result of `op`, so that
+/// `op`, an operation of the math dialect, needs no replacement.
 static bool isExact(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
              math::CountLeadingZerosOp, math::CountTrailingZerosOp,
@@ -118,7 +118,7 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
 // Integer divisions with other rounding (I1)
 //===----------------------------------------------------------------------===//
 
-/// Computes a division that rounds up or down from a truncating division. The
+/// Replaces a division that rounds up or down by a truncating division. The
 /// quotient is corrected if there is a remainder and the signs of the operands
 /// differ (floor) or agree (ceil).
 static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,

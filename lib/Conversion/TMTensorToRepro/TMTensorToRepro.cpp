@@ -288,8 +288,8 @@ static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
 }
 
 /// (D2) Converts tm_tensor.topk, with `ins(input)` and `outs(values, indices)`,
-/// to a sort of the input that carries the positions along; the results are the
-/// first elements of both.
+/// to a sort of the input that carries the positions along. The results are the
+/// first sorted elements and their positions.
 static LogicalResult convertTopK(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 1, 2)))
     return failure();

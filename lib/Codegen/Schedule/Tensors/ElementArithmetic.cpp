@@ -292,7 +292,7 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // Larger magnitudes are clamped: they get the code of the largest value or,
+  // Clamps the magnitude: larger ones get the code of the largest value or,
   // without saturation, the code of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest

@@ -257,7 +257,8 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
                 written = source.getIndexingMapsArray()[1];
       if (!read.isPermutation() || !written.isPermutation())
         return;
-      // Computes the index of each loop and, from it, of each input dimension.
+      // Computes the index of each loop and, from these indices, the index of
+      // each input dimension.
       SmallVector<Value> loops =
           applyPermutationMap<Value>(inversePermutation(written),
                                      SmallVector<Value>(extract.getIndices()));
@@ -536,8 +537,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     for (auto [from, to] : fused->replacements)
       rewriter.replaceAllUsesWith(from, to);
     rewriter.eraseOp(consumer);
-    // A producer with checks has no other users, and the consumer runs all its
-    // iterations (see `wants`), so every check still runs.
+    // A producer with checks has no other users, and the consumer runs all
+    // iterations of the producer (see `wants`), so every check still runs.
     if (producer.use_empty())
       rewriter.eraseOp(producer);
     dropInputs(result);

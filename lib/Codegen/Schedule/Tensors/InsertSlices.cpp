@@ -229,8 +229,8 @@ struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
 namespace {
 
 /// A chain of insertions whose sources are all reshaped in the same way. If the
-/// sources are inserted before the reshape, and the result is reshaped instead,
-/// each source can be computed in its slice.
+/// sources are inserted before they are reshaped, and the result is reshaped
+/// instead, each source can be computed in its slice.
 class ReshapedInsertions {
 public:
   /// Returns the chain of insertions that ends with `end`; std::nullopt if its

@@ -226,8 +226,9 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
 }
 
 /// (J3) Each factor gets the gradient times the product of the other factors.
-/// For the only factor that is zero, this is the product of all nonzero
-/// factors; it is 0 if another factor is zero.
+/// If exactly one factor is zero, its product is that of the nonzero factors,
+/// and the products of all others are 0. If several are zero, all products are
+/// 0.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();

@@ -140,8 +140,7 @@ void BodyWriter::writeElement(const APInt &bits) {
   writeNumber(bits.getZExtValue(), llvm::divideCeil(bits.getBitWidth(), 8));
 }
 
-/// (V4) Returns the bits of a float, and the bits of the canonical NaN for any
-/// NaN.
+/// (V4) Returns the bits of a float; for any NaN, those of the canonical NaN.
 static APInt getCanonicalBits(const APFloat &value) {
   return (value.isNaN() ? APFloat::getQNaN(value.getSemantics()) : value)
       .bitcastToAPInt();

@@ -61,8 +61,8 @@ static std::optional<uint64_t> find(ArrayRef<T> values, T value) {
   return found - values.begin();
 }
 
-/// Calls `use` with the attribute's type and the enumeration's values for
-/// `form`.
+/// Calls `use` with a null attribute of the type that `form` names, and with
+/// the values of its enumeration.
 template <typename Use>
 static auto withForm(AttributeForm form, Use use) {
   switch (form) {

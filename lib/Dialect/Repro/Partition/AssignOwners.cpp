@@ -88,9 +88,10 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The values of the whole program on this rank: available on every rank, on
-/// the owner, or both. A value's stage, the number of successive broadcasts
-/// that it requires, is equal on all ranks.
+/// This rank's copies of the whole program's values. A value has a copy that
+/// every rank has, a copy that only its owner has, or both. The stage of a
+/// value, the number of successive broadcasts that it requires, is equal on all
+/// ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)

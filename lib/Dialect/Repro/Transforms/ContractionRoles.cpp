@@ -289,7 +289,7 @@ void Analysis::findComputedWeights() {
 
 /// Whether the result reaches the new value of the weight through values that
 /// have at least as many elements as the weight. If the new state is not among
-/// the results, it is enough that any result is reached.
+/// the results, it is enough to reach any result.
 bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
   FoldOp fold = candidate.fold;
   Value result = fold.getResult(0);

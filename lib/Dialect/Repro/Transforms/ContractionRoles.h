@@ -14,8 +14,8 @@
 
 namespace mlir::repro {
 
-/// Returns the contractions of a function whose precision can be chosen, in
-/// program order: those for which the order of the sum may be chosen.
+/// Returns, in program order, the contractions whose precision can be chosen.
+/// These are the contractions for which the order of the sum may be chosen.
 SmallVector<FoldOp> getContractions(func::FuncOp function);
 
 /// The role of a contraction in a training step.
@@ -27,7 +27,7 @@ enum class Factor { activation, weight, gradient, none };
 /// The role of a contraction, the roles of its factors, and its layer.
 struct ContractionRole {
   Role role = Role::other;
-  /// The factors x and y of the body.
+  /// The roles of the body's factors x and y.
   std::array<Factor, 2> factors = {Factor::none, Factor::none};
   /// The argument that is the layer's weight; -1 if there is none.
   int64_t weight = -1;

@@ -96,7 +96,7 @@ struct InlineConstantInput : public OpRewritePattern<linalg::GenericOp> {
   }
 };
 
-/// Replaces the reshape of a fill by a fill of the other shape.
+/// Replaces the reshape of a fill by a fill of the new shape.
 template <typename ReshapeOp>
 struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
   using OpRewritePattern<ReshapeOp>::OpRewritePattern;

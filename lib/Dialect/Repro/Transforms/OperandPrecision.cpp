@@ -224,9 +224,9 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 //===----------------------------------------------------------------------===//
 
 /// Returns the scale of the whole tensor: the scale before the step if it is
-/// delayed (Q6), otherwise the amax (Q2), which for `nvfp4_quotient` is divided
-/// by the product of the greatest code and the greatest scale. Returns null if
-/// the format has no such scale.
+/// delayed (Q6), otherwise the amax (Q2), which `nvfp4_quotient` divides by the
+/// largest code times the largest scale. Returns null if the format has no such
+/// scale.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
