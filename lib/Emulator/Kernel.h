@@ -106,8 +106,9 @@ struct Instruction {
   uint32_t guard = none; // a predicate register
   /// The index of the Detail or, for a branch, of the target instruction.
   uint32_t index = none;
-  /// The number of consecutive pure instructions without guard from this one
-  /// on, up to the next instruction at which diverged threads may meet.
+  /// The number of consecutive pure instructions without guard that begin at
+  /// this instruction and end before the next one at which diverged threads may
+  /// meet.
   uint32_t run = 0;
 };
 

@@ -83,7 +83,7 @@ Significand repro_emulator::readElement(uint32_t bits, MatrixElement element,
   return result;
 }
 
-/// Returns significand * 2^places, truncated toward zero and negated if
+/// Returns significand * 2^places truncated toward zero; negates this number if
 /// `negative`.
 static int64_t align(uint64_t significand, int places, bool negative) {
   uint64_t cut = places >= 0     ? significand << places

@@ -179,8 +179,8 @@ bool BlockRunner::resolve(Warp &warp, const Instruction &instruction,
       lanes, detail.offset, bytes, access.addresses);
   access.equal = access.consecutive = false;
 
-  // The common case: all lanes are active and lie in one space, so that
-  // checking the least and the greatest address suffices.
+  // The common case: all lanes are active and their addresses are in one space,
+  // so that checking the least and the greatest address suffices.
   bool isWhole =
       mask == ~0u && !context.options.checked && !(summary.bits & (bytes - 1));
   if (isWhole && detail.space == Space::Shared &&

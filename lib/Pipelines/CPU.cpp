@@ -97,7 +97,8 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
 }
 
 /// Appends the passes of the pipelines `schedule` and `cpu-expand` to `expand`,
-/// and those of `cpu-lower` to `lower`. Both may be the same pass manager.
+/// and those of `cpu-lower` to `lower`. `expand` and `lower` may be the same
+/// pass manager.
 static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
                              const Level &level) {
   buildSchedulePipeline(expand, getCPUSchedule());

@@ -26,7 +26,7 @@ using namespace mlir::repro;
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
                                         const ScheduleOptions &options) {
   // The passes below rely on the bounds and sizes of canonical programs, so
-  // verify them here.
+  // verify the program here.
   manager.addPass(createReproVerifyCanonical());
   ReproDecomposeBlocksOptions blocks;
   blocks.fillSteps = options.hasByteMatrices;

@@ -63,8 +63,9 @@ Type repro::getDerivativeType(Type type) {
   return type;
 }
 
-/// Whether the operation may have an infinite derivative at a finite operand,
-/// such as exp where it overflows or the logarithm at 0.
+/// Whether the operation may have an infinite derivative at a finite operand.
+/// Examples are exp at an operand for which it overflows, and the logarithm at
+/// 0.
 static bool isFunction(Operation &op) {
   return isa<ReproDialect>(op.getDialect()) || isa<math::SqrtOp>(op);
 }

@@ -51,7 +51,7 @@ void repro::cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op,
   b.clone(op, point);
 }
 
-/// Erases operations of a body that no other operation needs.
+/// Erases those operations of a body that no other operation needs.
 static void eraseUnused(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (isOpTriviallyDead(&op))

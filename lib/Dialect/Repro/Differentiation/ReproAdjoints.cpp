@@ -25,7 +25,7 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// Returns the suffix sums: each element plus all later elements.
+/// Returns the suffix sums along `dim`: each element plus all later elements.
 static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
   return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
 }
@@ -226,9 +226,8 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
 }
 
 /// (J3) Each factor gets the gradient times the product of the other factors.
-/// If exactly one factor is zero, its product is that of the nonzero factors,
-/// and the products of all others are 0. If several are zero, all products are
-/// 0.
+/// For a factor that is the only zero, this product is that of the nonzero
+/// factors; for all other factors, it is then 0.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();

@@ -15,9 +15,9 @@ namespace mlir::repro {
 /// Whether `op` is a contraction of at least `least` products.
 bool isWorthDividing(Operation *op, int64_t least);
 
-/// Returns the cut of an argument along a dimension. The cut is even, but it
-/// keeps heads whole if results are reshaped to heads, and divides each tensor
-/// alike if the argument stacks several tensors.
+/// Returns an even cut of an argument along a dimension. If values computed
+/// from the argument are reshaped to heads, the cut keeps heads whole. If the
+/// argument stacks several tensors, the cut divides each in the same way.
 Cut getCutAlong(Value argument, int64_t dim, unsigned ranks);
 
 /// Returns the first cut of an argument that divides a contraction of at least

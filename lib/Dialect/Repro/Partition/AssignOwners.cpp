@@ -88,10 +88,9 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// This rank's copies of the whole program's values. A value has a copy that
-/// every rank has, a copy that only its owner has, or both. The stage of a
-/// value, the number of successive broadcasts that it requires, is equal on all
-/// ranks.
+/// This rank's copies of the whole program's values: every rank has a copy, or
+/// only the owner has one, or both exist. A value's stage, the number of
+/// successive broadcasts that it requires, is equal on all ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)

@@ -178,8 +178,8 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       });
 }
 
-/// Returns the results of a linalg.generic, whose iterations are run in order;
-/// empty if they are not known.
+/// Runs the iterations of a linalg.generic in order and returns its results;
+/// returns an empty list if the results are not known.
 SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   int64_t points = 1;

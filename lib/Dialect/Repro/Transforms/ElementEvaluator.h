@@ -41,7 +41,8 @@ public:
   }
 
   /// Returns the elements of each result of `op`, computed from the elements of
-  /// the operands; empty if those of an operand are not known.
+  /// the operands; an empty list if the results are not known or the limit on
+  /// the work has been reached.
   SmallVector<Elements> compute(Operation *op);
 
   /// Whether the limit on the work has been reached. After that, nothing is

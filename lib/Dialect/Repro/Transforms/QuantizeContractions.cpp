@@ -590,7 +590,8 @@ static LogicalResult verifyScaled(FoldOp fold,
 }
 
 /// (Q9) Returns init + total * ((A * A') / (36 * largest * largest')) for two
-/// factors with scales of two levels.
+/// factors with scales of two levels. A and A' are the scales of the whole
+/// tensors.
 static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
                       ArrayRef<QuantizedOperand> operands) {
   float divisor = 36;

@@ -234,8 +234,9 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
   return source;
 }
 
-/// Rebuilds an operation on tensors with static operands. Returns null for an
-/// unknown operation, and the operation itself if only types change.
+/// Returns the value of `op` after rebuilding `op` for its static operands.
+/// Returns null for operations that this function does not rebuild. Fails after
+/// an error.
 static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
   Location loc = op->getLoc();
   rewriter.setInsertionPoint(op);
@@ -347,7 +348,7 @@ static SmallVector<Value> getDestinations(Operation *op) {
   if (op->hasTrait<OpTrait::SameOperandsAndResultType>())
     return {op->getOperand(0)};
   // The dialect tm_tensor is not registered, so its operations have no
-  // interface. The operands for their outputs come last.
+  // interface. The operands for the outputs come last.
   if (op->getName().getStringRef().starts_with("tm_tensor."))
     return llvm::to_vector(op->getOperands().take_back(op->getNumResults()));
   return {};
