@@ -36,7 +36,7 @@ static std::string toHex(uint64_t value) {
   return "0x" + digits;
 }
 
-/// Returns a description of an address for messages: its distance from the
+/// Returns a text for messages: the address, and its position relative to the
 /// nearest buffer.
 std::string BlockRunner::describeAddress(uint64_t address,
                                          unsigned bytes) const {

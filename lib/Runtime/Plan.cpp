@@ -193,7 +193,8 @@ Error checkEach(const char *what, const std::vector<T> &elements, Check check) {
   return {};
 }
 
-/// Returns an error if a value in the plan is out of range.
+/// Returns an error if a number in the plan is out of range or a text is not
+/// UTF-8.
 Error check(const Plan &plan) {
   if (plan.arenaBytes > mostBytes || plan.constantBytes > mostBytes)
     return "its arena or its constants have more than 2^48 bytes";

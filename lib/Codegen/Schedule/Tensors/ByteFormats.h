@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversion of byte formats, the float formats of at most 8 bits, to i8. The
-// conversion changes the types of all operations, and rewrites conversions
-// between these formats and other numbers as arithmetic with the bits of (S3).
+// Conversion of byte formats, the float formats of at most 8 bits that no
+// target supports, to i8. The conversion changes the types of all operations,
+// and rewrites conversions between these formats and other numbers as
+// arithmetic with the bits of (S3).
 //
 //===----------------------------------------------------------------------===//
 

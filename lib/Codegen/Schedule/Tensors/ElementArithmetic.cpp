@@ -234,7 +234,8 @@ static Value toInteger(const FloatWords &w, Scalar integer) {
 }
 
 /// Whether stochastic rounding of a fraction `rest` rounds up: floor(rest *
-/// 2^bits) + random >= 2^bits. Requires 0 <= rest < 1.
+/// 2^bits) + r >= 2^bits, where r are the highest `bits` bits of `random`.
+/// Requires 0 <= rest < 1.
 static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
                        Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();

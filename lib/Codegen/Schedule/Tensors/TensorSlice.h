@@ -26,8 +26,8 @@ using TensorSlice = SmallVector<StridedRange>;
 TensorSlice getWhole(RankedTensorType type);
 
 /// Returns the slice that an insertion overwrites. Returns std::nullopt if the
-/// slice is dynamic, empty or of rank 0, or if the source has fewer dimensions
-/// than the target.
+/// slice or the target is dynamic, if the slice is empty or of rank 0, or if
+/// the source has fewer dimensions than the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
 /// Creates the insertion of `source` into `slice` of `target`, and returns its

@@ -28,8 +28,8 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// Whether every segment that reads the operation's results repeats the
-/// operation. True if no result is a tensor, or if the operation is a constant,
-/// an empty tensor or a fill.
+/// operation. True if the operation has results but none is a tensor, or if it
+/// is a constant, an empty tensor or a fill.
 static bool isRepeated(Operation *op) {
   if (isa<tensor::EmptyOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;

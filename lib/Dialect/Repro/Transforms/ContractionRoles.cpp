@@ -29,9 +29,9 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   return folds;
 }
 
-/// Returns the tensor of which `value` is a rounded copy, through quantization
-/// to blocks or through the bits of each f32; null if `value` is not a rounded
-/// copy.
+/// Returns the tensor of which `value` is a copy that was rounded, either by
+/// quantization to blocks or by operations on the bits of each f32; null if
+/// `value` is not such a copy.
 static Value getRoundedTensor(Value value) {
   if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
     auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
