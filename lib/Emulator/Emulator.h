@@ -146,8 +146,9 @@ public:
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);
 
-  /// Runs only the given blocks and adds their work to `counts`. A block that
-  /// executes more than `most` warp instructions is a fault.
+  /// Runs only the given blocks, adds their work to `counts`, and returns the
+  /// first fault. It is a fault if a block executes more than `most` warp
+  /// instructions.
   Fault count(size_t kernel, const LaunchSize &size,
               std::string_view parameters, const Memory &memory,
               const std::vector<uint64_t> &blocks, uint64_t most,

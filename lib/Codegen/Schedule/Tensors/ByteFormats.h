@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversion of byte formats, the float formats of at most 8 bits that no
-// target supports, to i8. The conversion changes the types of all operations,
-// and rewrites conversions between these formats and other numbers as
-// arithmetic with the bits of (S3).
+// Conversion to i8 of byte formats, the float formats of at most 8 bits that no
+// target supports. Changes the types of all operations. Conversions between
+// these formats and other numbers become arithmetic with the bits of (S3).
 //
 //===----------------------------------------------------------------------===//
 

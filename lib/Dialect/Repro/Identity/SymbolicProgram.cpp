@@ -24,7 +24,8 @@ static constexpr StringLiteral kExtents = "repro.extents";
 
 bool repro::isSymbolic(func::FuncOp main) { return main->hasAttr(kSymbols); }
 
-/// Whether `map` maps `numSymbols` symbols to the extents of `type`.
+/// Whether `map` maps `numSymbols` symbols to as many extents as `type` has;
+/// false if `type` is null.
 static bool areExtents(AffineMap map, RankedTensorType type,
                        unsigned numSymbols) {
   return type && map.getNumDims() == 0 && map.getNumSymbols() == numSymbols &&

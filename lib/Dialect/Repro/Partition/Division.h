@@ -15,8 +15,8 @@
 
 namespace mlir::repro {
 
-/// Finds the function @main, which is to be divided among ranks. Returns null
-/// after an error that names the rule `label`.
+/// Checks the function @main, which is to be divided among `ranks` ranks, and
+/// returns it. Returns null after an error that names the rule `label`.
 func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
                          int64_t rank);
 

@@ -76,7 +76,7 @@ struct OutlineSegments
   }
 
   /// Assigns each operation to the first segment in which all its operands are
-  /// available.
+  /// available, but a broadcast not to a segment before its stage.
   void divide(func::FuncOp main) {
     for (Operation &op : main.front().without_terminator()) {
       unsigned number = 0;

@@ -67,7 +67,7 @@ struct Axis {
 
 /// Returns the smallest t >= 0 with t * factor congruent to `value` modulo
 /// `modulus`. `factor` and `modulus` must be coprime, and all numbers except
-/// `value` below 2^31 in magnitude.
+/// `value` must be below 2^31 in magnitude.
 static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   // Euclid's algorithm computes the inverse of the factor.
   int64_t a = factor % modulus, b = modulus, x = 1, y = 0;
