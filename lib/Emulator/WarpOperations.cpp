@@ -11,9 +11,9 @@
 
 using namespace repro_emulator;
 
-/// Handles the arrival of a group at an instruction that threads execute
-/// together. Parks the group until all threads that the instruction names have
-/// arrived, then executes it. Returns false after a fault.
+/// Handles a group that arrives at an instruction of several threads. Parks the
+/// group until all threads that the instruction names have arrived, then
+/// executes the instruction. Returns false after a fault.
 bool BlockRunner::meet(Warp &warp, const Instruction &instruction,
                        Group &group) {
   const Detail &detail = kernel.details[instruction.index];

@@ -293,8 +293,8 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // Clamps the magnitude: larger ones get the code of the largest value or,
-  // without saturation, the code of an overflow.
+  // Clamps the magnitude: magnitudes above the limit get the code of the
+  // largest value or, without saturation, the code of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest
                                     : std::ldexp(1.0, format.maxExponent + 1));

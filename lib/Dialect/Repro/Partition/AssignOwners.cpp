@@ -88,9 +88,9 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// This rank's copies of the whole program's values: every rank has a copy, or
-/// only the owner has one, or both exist. A value's stage, the number of
-/// successive broadcasts that it requires, is equal on all ranks.
+/// The whole program's values on this rank: in `whole` if every rank has the
+/// value, in `owned` if it has an owner, or in both. A value's stage, the
+/// number of successive broadcasts that it requires, is equal on all ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)

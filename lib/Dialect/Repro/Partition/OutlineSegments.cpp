@@ -76,7 +76,7 @@ struct OutlineSegments
   }
 
   /// Assigns each operation to the first segment in which all its operands are
-  /// available, but a broadcast not to a segment before its stage.
+  /// available, or to a later one if a broadcast has a later stage.
   void divide(func::FuncOp main) {
     for (Operation &op : main.front().without_terminator()) {
       unsigned number = 0;
