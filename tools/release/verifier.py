@@ -49,6 +49,7 @@ SINGLE = (
     "cli/inspect.py",
     "cli/main.py",
     "cli/options.py",
+    "cli/parsers.py",
     "cli/script_inputs.py",
     "cli/target.py",
     "cli/verify.py",

@@ -23,10 +23,14 @@ _NOTES = """exit status:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro certify-device`."""
-    summary = "compare the tensor cores of a GPU with the class of its architecture, and write a certificate"
-    command = add_command(commands, "certify-device", _certify_device, summary)
+    command = add_command(
+        commands,
+        "certify-device",
+        _certify_device,
+        "compare the tensor cores of a GPU with their rules",
+        "Compares the tensor cores of a GPU with the class of its architecture, and writes a certificate.",
+    )
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("--device", type=int, default=0, metavar="N", help="the number of the GPU (0)")
     command.add_argument("-o", "--output", metavar="FILE", help="also write the certificate to this file")
 

@@ -29,7 +29,10 @@ from repro_mlir.cli.options import (
     numerics_of,
     read_program,
     refuse_sizes,
+    told_next,
 )
+from repro_mlir.cli.parsers import set_names
+from repro_mlir.cli.target import target_names
 
 if TYPE_CHECKING:
     from repro_mlir.program import Program
@@ -38,10 +41,13 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
-    summary = (
-        "write the canonical program of a script's training step, of an ONNX model, a SavedModel or an MLIR module"
+    command = add_command(
+        commands,
+        "compile",
+        _compile,
+        "write the program of a script or model, or a bundle for GPUs",
+        "Writes the canonical program of a script's training step, of an ONNX model, a SavedModel or an MLIR module.",
     )
-    command = add_command(commands, "compile", _compile, summary)
     command.add_argument(
         "script",
         metavar="SCRIPT",
@@ -57,12 +63,13 @@ def register(commands: Commands) -> None:
         help="with --precision, for inference: store the codes and scales of weights in blocks, not the weights",
     )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
-    command.add_argument(
+    target = command.add_argument(
         "--target",
         metavar="T",
         help="also compile for this target, to check that this works; cuda or cuda:sm_75,sm_90 writes a bundle "
         "with the code for these GPUs, which runs without this package",
     )
+    set_names(target, target_names, in_help=False)
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of N steps in the bundle")
     command.add_argument(
         "--expect", action="store_true", help="run these steps here and record the hashes of their results"
@@ -126,6 +133,7 @@ def _compile(options: argparse.Namespace) -> int:
         return 0
     for key, value in report.items():
         tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
+    tell(told_next("repro", "run-bundle" if architectures else "inspect", options.output))
     return 0
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import Status, positive
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.base.progress import Progress
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
+from repro_mlir.cli.parsers import set_names
+from repro_mlir.cli.target import target_names
 
 if TYPE_CHECKING:
     from repro_mlir.verification.difference.report import Difference
@@ -40,14 +42,18 @@ torch.save from any program; no pickle is executed.
 def register(commands: Commands) -> None:
     """Adds the parser of `repro diff`."""
     command = add_command(
-        commands, "diff", _diff, "show where two runs first differ: step, operator, tensor and element"
+        commands,
+        "diff",
+        _diff,
+        "show where two runs first differ",
+        "Shows where two runs first differ: step, operator, tensor and element.",
     )
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, one script, or two dumps")
-    command.add_argument(
+    targets = command.add_argument(
         "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
     )
+    set_names(targets, lambda: ["eager", *target_names()], in_help=False)
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
     command.add_argument(
         "--ulps", type=int, default=0, metavar="N", help="accept elements that differ by at most N ulps (0)"
@@ -140,6 +146,8 @@ def _diff_runs(options: argparse.Namespace) -> int:
     if options.ulps < 0:
         raise ReproError(f"expected --ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None
+    if options.html:
+        check_can_write(options.html)
     found = _find(options, targets)
     if found is None:
         tell(json.dumps({"equal": True}) if options.json else "no difference")

@@ -46,14 +46,17 @@ _TOKEN = "REPRO_DISPUTE_TOKEN"
 def register(commands: Commands) -> None:
     """Adds the parser of `repro dispute`."""
     command = add_command(
-        commands, "dispute", _dispute, "find the first operator on which two runs differ, and which run is wrong"
+        commands,
+        "dispute",
+        _dispute,
+        "find which of two runs is wrong, and at which operator",
+        "Finds the first operator on which two runs differ, and which run is wrong.",
     )
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("parties", metavar="A B", nargs="*", help="receipts or addresses of provers")
     add_target(command)
     command.add_argument(
-        "--terms", metavar="T", help="what the parties agreed on: a script, or a receipt of the same data"
+        "--terms", metavar="TERMS", help="what the parties agreed on: a script, or a receipt of the same data"
     )
     command.add_argument("--receipt-a", metavar="DIR", help="the receipt that A published, if A is an address")
     command.add_argument("--receipt-b", metavar="DIR", help="the receipt that B published, if B is an address")
@@ -138,9 +141,11 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
     from repro_mlir.verification.dispute import ReceiptRun
+    from repro_mlir.verification.executors import check_runs
     from repro_mlir.verification.receipts.receipt import Receipt
 
     expect(receipt, RECEIPT)
+    check_runs(options.target)
     opened = Receipt(receipt)
     return ReceiptRun(opened, options.target, options.threads, script_inputs(opened, options))
 

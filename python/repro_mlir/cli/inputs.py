@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 
 from repro_mlir.base.command_line import positive
+from repro_mlir.base.files.storage import check_can_write
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_script, numerics_of
@@ -28,6 +30,7 @@ def _inputs(options: argparse.Namespace) -> int:
     from repro_mlir.frontends.torch.scripts import load_training
 
     expect(options.script, SCRIPT)
+    check_can_write(options.output)
     given = load_training(options.script, **numerics_of(options))
     program, (inputs,) = capture_steps(given, 1, skipped=options.batch - 1)
     write_arrays(options.output, {kind.name: array for kind, array in zip(program.inputs, inputs, strict=True)})
@@ -39,4 +42,5 @@ def _inputs(options: argparse.Namespace) -> int:
     for i, kind in enumerate(program.inputs):
         tell(f"{'inputs' if i == 0 else '':8} {kind}")
     tell(f"file     {options.output}")
+    tell(f"next     repro run PROGRAM --inputs {shlex.quote(options.output)}")
     return 0

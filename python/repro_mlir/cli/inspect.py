@@ -15,13 +15,18 @@ import numpy as np
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
-from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, read_program
+from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, count_of, read_program
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    summary = "show the contents of a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt"
-    command = add_command(commands, "inspect", _inspect, summary)
+    command = add_command(
+        commands,
+        "inspect",
+        _inspect,
+        "show what a program, a bundle or a receipt contains",
+        "Shows the contents of a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt.",
+    )
     command.add_argument(
         "program",
         metavar="FILE",
@@ -152,6 +157,6 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         )
     tell(f"steps    {bundle.steps} recorded")
     for step, state in (bundle.expected.state if bundle.expected else {}).items():
-        tell(f"expected {state} after {step} steps")
+        tell(f"expected {state} after {count_of(step, 'step')}")
     tell(f"signed   {'by ' + signed_by if signed_by else 'no'}")
     return 0

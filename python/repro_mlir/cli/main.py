@@ -15,27 +15,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-# The order in which the help lists the commands.
-_COMMANDS = (
-    "train",
-    "compile",
-    "inputs",
-    "run",
-    "run_bundle",
-    "inspect",
-    "serve",
-    "verify",
-    "attest",
-    "dispute",
-    "diff",
-    "check_resume",
-    "precision",
-    "roofline",
-    "targets",
-    "certify_device",
-    "vectors",
-    "cache",
-)
+_TASKS = {
+    "train and run": ("train", "compile", "inputs", "run", "run_bundle", "serve"),
+    "verify": ("verify", "attest", "dispute"),
+    "examine": ("inspect", "diff", "check_resume"),
+    "compare precisions, predict times": ("precision", "roofline"),
+    "this machine, other libraries": ("targets", "certify_device", "vectors", "cache"),
+}
+"""The modules of the commands by task, in the order in which the help lists them."""
 
 _OF_VERIFIER = ("inspect", "verify", "attest", "dispute", "diff")
 """The commands in the distribution repro-mlir-verify, which has no compiler."""
@@ -75,38 +62,55 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
     given = sys.argv[1:] if arguments is None else arguments
     name = next((each for each in given if not each.startswith("-")), "")
-    if name.replace("-", "_") in {*_COMMANDS} - {*_commands()}:
+    known = {module for modules in _TASKS.values() for module in modules}
+    installed = {module for modules in _tasks().values() for module in modules}
+    if name.replace("-", "_") in known - installed:
         raise ReproError(f"repro {name} is a command of repro-mlir, and only repro-mlir-verify is installed: {INSTALL}")
-    return _parser().parse_args(arguments)
+    return make_parser().parse_args(arguments)
 
 
-def _commands() -> Sequence[str]:
-    """Returns the commands that are installed."""
+def _tasks() -> dict[str, tuple[str, ...]]:
+    """Returns the modules of the commands that are installed, by task."""
     from repro_mlir.base.compiler import has_compiler
 
-    return _COMMANDS if has_compiler() else _OF_VERIFIER
+    if has_compiler():
+        return _TASKS
+    found = {task: tuple(each for each in modules if each in _OF_VERIFIER) for task, modules in _TASKS.items()}
+    return {task: modules for task, modules in found.items() if modules}
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of `repro` with all commands that are installed."""
     import argparse
     import importlib
 
     from repro_mlir.base.command_line import Parser
+    from repro_mlir.base.compiler import has_compiler
+    from repro_mlir.cli.parsers import Help, summaries
     from repro_mlir.cli.versions import PrintVersions
 
-    commands = _commands()
+    tasks = _tasks()
+    installed = {module for modules in tasks.values() for module in modules}
     parser = Parser(
         prog="repro",
+        # Without this text, the usage would lack the command, whose help is suppressed below.
+        usage="repro [-h] [--version] COMMAND ...",
         description="Trains and runs neural networks with every bit defined."
-        if commands == _COMMANDS
+        if has_compiler()
         else "Verifies runs of repro-mlir. The distribution repro-mlir has the other commands.",
-        epilog="\n  ".join(["examples:", *(each for each in _EXAMPLES if each.split()[1] in commands)]) + "\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n  ".join(["examples:", *(each for each in _EXAMPLES if each.split()[1] in installed)])
+        + "\n\nrepro COMMAND --help describes a command.",
+        formatter_class=Help,
     )
     parser.add_argument(
         "--version", action=PrintVersions, help="print the versions of repro-mlir, LLVM and PyTorch, and exit"
     )
-    parsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in commands:
-        importlib.import_module(f".{command}", __package__).register(parsers)
+    # Each task is a group whose description lists its commands: argparse cannot group the commands themselves.
+    commands = parser.add_subparsers(prog="repro", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    for task, modules in tasks.items():
+        before = set(summaries(commands))
+        for module in modules:
+            importlib.import_module(f".{module}", __package__).register(commands)
+        lines = [f"{name:15} {text}" for name, text in summaries(commands).items() if name not in before]
+        parser.add_argument_group(task, "\n".join(lines))
     return parser

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from repro_mlir.base.command_line import positive
+from repro_mlir.base.compiler import has_compiler
 from repro_mlir.base.errors import ReproError
+from repro_mlir.cli.parsers import Help, set_names
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
@@ -23,13 +26,37 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_command(
-    commands: Commands, name: str, function: Callable[[argparse.Namespace], int], summary: str
+    commands: Commands,
+    name: str,
+    function: Callable[[argparse.Namespace], int],
+    summary: str,
+    description: str | None = None,
 ) -> argparse.ArgumentParser:
-    """Adds a command with the option --json; `function` receives the parsed options and returns the exit status."""
-    command = commands.add_parser(name, help=summary, description=summary)
+    """Adds a command with the option --json.
+
+    Args:
+      function: receives the parsed options and returns the exit status.
+      summary: one line for the list of commands, of at most 62 characters.
+      description: the first paragraph of the command's help; None to use the summary.
+    """
+    command = commands.add_parser(name, help=summary, description=description or summary, formatter_class=Help)
     command.set_defaults(command=function)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     return command
+
+
+def told_next(*words: str) -> str:
+    """Returns the last line of a command's output: the command that a user probably types next."""
+    return f"next     {shlex.join(words)}"
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """Returns a number with its noun, such as "1 step" or "300 steps".
+
+    Args:
+      plural: the plural of the noun; None if it only has an s more.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
@@ -46,13 +73,33 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
     )
-    command.add_argument(
-        "--precision", metavar="RECIPE", help="the name of a precision recipe, its JSON or a .json file with it"
+    add_precision(command)
+
+
+def add_precision(command: argparse.ArgumentParser) -> None:
+    """Adds the option --precision, which names a precision recipe."""
+    action = command.add_argument(
+        "--precision", metavar="RECIPE", help="a precision recipe: its JSON, a .json file with it, or a name"
     )
+    set_names(action, recipe_names)
+
+
+def recipe_names() -> Iterable[str]:
+    """Returns the names of the precision recipes; none without the compiler, which alone reads recipes."""
+    if not has_compiler():
+        return ()
+    from repro_mlir.precision import NAMED_RECIPES
+
+    return NAMED_RECIPES
 
 
 def numerics_of(options: argparse.Namespace) -> NumericsKeywords:
-    """Returns the values of the options that `add_numerics` has added, as keyword arguments."""
+    """Returns the values of the options that `add_numerics` has added, as keyword arguments. Raises ReproError for an
+    unknown recipe, before a script runs."""
+    if options.precision is not None and has_compiler():
+        from repro_mlir.precision import recipe_of
+
+        recipe_of(options.precision)
     return {"exact_digits": options.exact_digits, "precision": options.precision}
 
 

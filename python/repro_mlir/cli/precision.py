@@ -8,14 +8,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command
+from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, recipe_names
+from repro_mlir.cli.parsers import set_names
 from repro_mlir.cli.target import add_target
 
 if TYPE_CHECKING:
@@ -33,15 +34,16 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro precision`."""
     command = add_command(commands, "precision", _precision, "train under several precision recipes and compare them")
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     add_target(command)
     command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
-    command.add_argument(
+    recipes = command.add_argument(
         "--recipes",
         required=True,
         metavar="R,R",
-        help="names of precision recipes (docs/guides/precision.md), or .json files with one",
+        help=".json files with precision recipes, or names of recipes (docs/guides/precision.md)",
     )
+    set_names(recipes, recipe_names)
+    command.add_argument("--list", action=_ListRecipes, help="print the names of the recipes, and exit")
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps under each recipe")
     command.add_argument(
         "--samples", type=int, default=3, metavar="N", help="steps in which contractions are measured, 0 for none (3)"
@@ -51,10 +53,24 @@ def register(commands: Commands) -> None:
     )
 
 
+class _ListRecipes(argparse.Action):
+    """The action of --list: prints the names of the recipes and exits, so that no script is required."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, options: argparse.Namespace, *_: Any) -> None:
+        names = [*recipe_names()]
+        tell(*([json.dumps(names)] if options.json else names))
+        parser.exit()
+
+
 def _precision(options: argparse.Namespace) -> int:
+    from repro_mlir.execute.executable import check_runs
     from repro_mlir.precision_report import compare_recipes
 
     expect(options.script, SCRIPT)
+    check_runs(options.target)
     folder = options.output or f"{Path(options.script).stem}.precision"
     with _folder(folder):
         report = compare_recipes(

@@ -18,26 +18,21 @@ if TYPE_CHECKING:
 
 def add_ranks(command: argparse.ArgumentParser) -> None:
     """Adds the options of commands that torchrun or mpirun may start."""
-    command.add_argument(
-        "--shares",
-        metavar="N:N...",
-        help="under torchrun or mpirun: each rank's share of the work, or `measured` (equal shares)",
-    )
-    command.add_argument(
+    group = command.add_argument_group("options under torchrun or mpirun")
+    group.add_argument("--shares", metavar="N:N...", help="each rank's share of the work, or `measured` (equal shares)")
+    group.add_argument(
         "--check-share",
         type=float,
         metavar="P",
-        help="under torchrun or mpirun: the part of each rank's work that another rank repeats, from 0 to 1 (0)",
+        help="the part of each rank's work that another rank repeats, from 0 to 1 (0)",
     )
-    command.add_argument(
+    group.add_argument(
         "--shard-optimizer",
         action="store_true",
         default=None,
-        help="under torchrun or mpirun: each rank holds and updates only its own part of the optimizer's state",
+        help="each rank holds and updates only its own part of the optimizer's state",
     )
-    command.add_argument(
-        "--target-of", metavar="R=T,...", help="under torchrun or mpirun: the target of rank R, in place of --target"
-    )
+    group.add_argument("--target-of", metavar="R=T,...", help="the target of rank R, in place of --target")
 
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:

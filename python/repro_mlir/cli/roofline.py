@@ -8,22 +8,29 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
-from repro_mlir.cli import roofline_sweep, roofline_transformer
-from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli import roofline_lists, roofline_sweep, roofline_transformer
+from repro_mlir.cli.options import Commands, add_command, told_next
+from repro_mlir.cli.parsers import Help, set_names
 from repro_mlir.cli.roofline_options import add_step, read_machines, read_step
 
+if TYPE_CHECKING:
+    from repro_mlir.roofline import CpuMachine
+
 _NOTES = """examples:
+  repro roofline machines
   repro roofline calibrate -o here.json
   repro roofline predict examples/digits_cnn.py --machine here.json --measure
   repro roofline predict digits.repro --machine here.json --threads 2 --set memory_bandwidth=2x
   repro roofline predict digits.repro --machine here.json --machine epyc-zen5 --html digits.html
   repro roofline predict digits.rmb --machine h100
   repro roofline sweep digits.repro --machine epyc-zen5 --set memory_bandwidth=0.5x,1x,2x --set clock_hz=1x,2x
-  repro roofline transformer llama3-70b --machine h100 --tensor 8 --pipeline 4 --data 2 --batch 64 --precision fp8
+  repro roofline transformer llama3-70b --machine h100 --tensor 8 --pipeline 4 --data 2 --batch 64 --precision fp8 \\
+    --sequence-parallel
   repro roofline transformer llama3-8b --machine h100 --decode --batch 16 --sequence 4096
 """
 
@@ -31,8 +38,7 @@ _NOTES = """examples:
 def register(commands: Commands) -> None:
     """Adds the parser of `repro roofline`."""
     summary = "predict the time of a step, and explain a measured time"
-    group = commands.add_parser("roofline", help=summary, description=summary, epilog=_NOTES)
-    group.formatter_class = argparse.RawDescriptionHelpFormatter
+    group = commands.add_parser("roofline", help=summary, description=summary, epilog=_NOTES, formatter_class=Help)
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "predict", _predict, "predict a step of a script, a program file or a model")
     add_step(command, "V")
@@ -45,13 +51,21 @@ def register(commands: Commands) -> None:
     command.add_argument("--kernels", type=positive, default=20, metavar="N", help="kernels in the table (20)")
     roofline_sweep.register(parts)
     roofline_transformer.register(parts)
+    roofline_lists.register(parts)
     command = add_command(parts, "calibrate", _calibrate, "measure this machine, and write its file")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, NAME.json")
-    command.add_argument("--level", metavar="L", help="the CPU level of the code (the best one)")
+    level = command.add_argument("--level", metavar="L", help="the CPU level of the code (the best one)")
+    set_names(level, _levels)
+
+
+def _levels() -> list[str]:
+    from repro_mlir.compilation.cpu import runnable_levels
+
+    return runnable_levels()
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from repro_mlir.base.files.storage import write_file
+    from repro_mlir.base.files.storage import check_can_write, write_file
     from repro_mlir.program import Program
     from repro_mlir.roofline import (
         Accelerator,
@@ -76,6 +90,8 @@ def _predict(options: argparse.Namespace) -> int:
         raise ReproError(f"--measure: expected a CPU as the first --machine, got {first.name}")
     if options.measured is not None and not isinstance(first, Accelerator):
         raise ReproError(f"--measured: expected a GPU as the first --machine, got {first.name}")
+    if options.html is not None:
+        check_can_write(options.html)
     program, inputs = read_step(options, options.precision)
     codes = Codes(program)
     cases: list[Case] = []
@@ -116,8 +132,22 @@ def _calibrate(options: argparse.Namespace) -> int:
         raise ReproError(f"{options.output}: expected a name for a file, got a folder")
     found = calibrate(Path(options.output).stem, options.level, lambda line: tell(line, stream=sys.stderr))
     write_cpu_machine(options.output, found.machine, found.sources)
+    if fault := _order_of_bandwidths(found.machine):
+        tell(f"repro: {fault}", stream=sys.stderr)
     if options.json:
         tell(json.dumps({"file": options.output}))
     else:
+        for name, source in found.sources.items():
+            if source.startswith("measured"):
+                tell(f"{name:26} {getattr(found.machine, name):.4g}")
         tell(f"file     {options.output}")
+        tell(told_next("repro", "roofline", "predict", "FILE", "--machine", options.output))
     return 0
+
+
+def _order_of_bandwidths(machine: CpuMachine) -> str | None:
+    """Returns a warning if a cache was measured as slower than the memory after it; None if all are in order."""
+    for near, far in (("l2_bandwidth", "l3_bandwidth"), ("l3_bandwidth", "memory_bandwidth")):
+        if getattr(machine, near) < getattr(machine, far):
+            return f"{far} was measured above {near}: other programs were running; end them, and calibrate again"
+    return None

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.near_names import did_you_mean
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_program, refuse_sizes
+from repro_mlir.cli.parsers import set_names
+from repro_mlir.cli.roofline_lists import machine_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,10 +37,14 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
     command.add_argument("program", metavar="FILE", help=kinds)
     add_numerics(command)
     add_sizes(command)
-    command.add_argument(
-        "--machine", required=True, action="append", metavar="M", help="the name of a machine, or a .json file that "
-        "describes one; may be given again",
-    )  # fmt: skip
+    machine = command.add_argument(
+        "--machine",
+        required=True,
+        action="append",
+        metavar="M",
+        help="a .json file that describes a machine, or a name; may be given again",
+    )
+    set_names(machine, machine_names)
     command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
     add_set(command, f"[M:]NAME={values}", "machines, or of the machine M")
     command.add_argument("--html", metavar="PAGE", help="also write a page")
@@ -82,7 +89,7 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
     for name, value in options.set:
         where, colon, number = name.rpartition(":")
         if colon and where not in names:
-            raise ReproError(f"--set {name}: expected a machine among {', '.join(names)}")
+            raise ReproError(f"--set {name}: expected a machine among {', '.join(names)}{did_you_mean(where, names)}")
         for machine, changes in found:
             if not colon or machine.name == where:
                 add_change(changes, machine, number, value)

@@ -30,7 +30,7 @@ def register(parts: Commands) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from repro_mlir.base.files.storage import write_file
+    from repro_mlir.base.files.storage import check_can_write, write_file
     from repro_mlir.roofline.report import sweep_as_json, sweep_lines, sweep_page
     from repro_mlir.roofline.sweep_points import count_points, sweep
 
@@ -53,6 +53,8 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, texts in values.items():
             for text in texts:
                 machine.with_changes({name: text})
+    if options.html is not None:
+        check_can_write(options.html)
     programs = {each: read_step(options, each)[0] for each in recipes} or {"": read_step(options, None)[0]}
     points = sweep(programs, machines, options.threads)
     losses = {}

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli.parsers import set_names
+from repro_mlir.cli.roofline_lists import accelerator_names
 from repro_mlir.cli.roofline_options import add_change, add_set
 
 
@@ -20,10 +23,16 @@ def register(parts: Commands) -> None:
     command = add_command(
         parts, "transformer", _transformer, "predict a step of a transformer from its sizes, without compiling it"
     )
-    command.add_argument(
-        "transformer", metavar="NAME", help="the name of a published transformer, or a .json file of its sizes"
+    name = command.add_argument(
+        "transformer",
+        metavar="NAME",
+        help="a .json file with the sizes of a transformer, or the name of a published one",
     )
-    command.add_argument("--machine", required=True, metavar="M", help="an accelerator, or a .json file of one")
+    set_names(name, _presets)
+    machine = command.add_argument(
+        "--machine", required=True, metavar="M", help="a .json file that describes an accelerator, or a name"
+    )
+    set_names(machine, accelerator_names)
     add_set(command, "NAME=V", "machine")
     command.add_argument(
         "--batch", type=positive, metavar="N", help="sequences of a step on all devices (one microbatch per device)"
@@ -34,11 +43,18 @@ def register(parts: Commands) -> None:
     command.add_argument(
         "--sequence", type=positive, metavar="N", help="tokens of a sequence (those of the transformer)"
     )
-    command.add_argument("--precision", default="bf16", metavar="P", help="the format that projections read (bf16)")
-    command.add_argument("--recompute", default="none", metavar="R", help="what backward computes again (none)")
+    precision = command.add_argument(
+        "--precision", default="bf16", metavar="P", help="the format that projections read (bf16)"
+    )
+    set_names(precision, _number_formats)
+    recompute = command.add_argument(
+        "--recompute", default="none", metavar="R", help="what backward computes again (none)"
+    )
+    set_names(recompute, _recomputations)
     for degree, text in _DEGREES.items():
         command.add_argument(degree, type=positive, default=1, metavar="N", help=f"{text} (1)")
-    command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
+    sharding = command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
+    set_names(sharding, _shardings)
     command.add_argument(
         "--sequence-parallel", action="store_true", help="--tensor also divides the tokens of norms and sums"
     )
@@ -54,6 +70,30 @@ def register(parts: Commands) -> None:
         action="store_true",
         help="predict the decoding of one token of each sequence instead of a training step",
     )
+
+
+def _presets() -> Iterable[str]:
+    from repro_mlir.roofline.transformer import PRESETS
+
+    return PRESETS
+
+
+def _number_formats() -> Iterable[str]:
+    from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
+
+    return NUMBER_FORMATS
+
+
+def _recomputations() -> Iterable[str]:
+    from repro_mlir.roofline.transformer import RECOMPUTATIONS
+
+    return RECOMPUTATIONS
+
+
+def _shardings() -> Iterable[str]:
+    from repro_mlir.roofline.transformer import SHARDINGS
+
+    return SHARDINGS
 
 
 _DEGREES = {

@@ -15,7 +15,7 @@ from repro_mlir.base.files.npz import load_inputs, write_arrays
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
-from repro_mlir.cli.options import Commands, add_command, add_sizes, read_program
+from repro_mlir.cli.options import Commands, add_command, add_sizes, count_of, read_program
 from repro_mlir.cli.target import add_target
 
 
@@ -74,5 +74,7 @@ def _run(options: argparse.Namespace) -> int:
             value = outputs[kind.name]
             tell(f"{kind} = {value.item()}" if value.ndim == 0 else str(kind))
             tell(f"         {report['outputs'][kind.name]}")
-        tell(f"state    {report['state_hash']} after {options.steps} steps")
+        tell(f"state    {report['state_hash']} after {count_of(options.steps, 'step')}")
+        for path in filter(None, (options.save, options.outputs)):
+            tell(f"file     {path}")
     return 0

@@ -20,10 +20,14 @@ _NOTES = """exit status:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro run-bundle`."""
-    summary = "run a bundle on a GPU, with this package's runner: only the bundle's kernels are executed"
-    command = add_command(commands, "run-bundle", _run_bundle, summary)
+    command = add_command(
+        commands,
+        "run-bundle",
+        _run_bundle,
+        "run a bundle on a GPU, with this package's runner",
+        "Runs a bundle on a GPU, with this package's runner: only the bundle's kernels are executed.",
+    )
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
     add_options(command)
     add_public_key(command)

@@ -36,7 +36,6 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro serve`."""
     command = add_command(commands, "serve", _serve, "serve a model over HTTP, with a receipt for each answer")
     command.epilog = _STATUS
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", metavar="DIR", help="a model of transformers and its tokenizer (safetensors)")
     add_target(command)
     command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")

@@ -15,7 +15,7 @@ from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_script, numerics_of
+from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, add_numerics, count_of, numerics_of, told_next
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -24,9 +24,7 @@ from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOpti
 def register(commands: Commands) -> None:
     """Adds the parser of `repro train`."""
     command = add_command(commands, "train", _train, "train the model of a script")
-    add_target(command)
-    add_ranks(command)
-    add_script(command)
+    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
     command.add_argument(
         "--nonfinite-loss",
@@ -51,6 +49,9 @@ def register(commands: Commands) -> None:
         help="steps between those that commit to each of their microbatches, for repro verify --microbatches (never)",
     )
     command.add_argument("--sign", metavar="KEY", help="sign the receipt with this ed25519 private key (PEM)")
+    add_target(command)
+    add_numerics(command)
+    add_ranks(command)
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -105,12 +106,16 @@ def _train(options: argparse.Namespace) -> int:
         tell(json.dumps(report))
     else:
         if losses:
-            tell(f"loss     {losses[-1]:.6f} after {trainer.steps} steps (first {losses[0]:.6f})")
+            told = count_of(trainer.steps, "step")
+            tell(f"loss     {losses[-1]:.6f} after {told} (first {losses[0]:.6f})")
         tell(f"state    {report['state_hash']}")
         tell(f"program  {report['program']}")
         tell(f"time     {seconds:.1f} s on {target}, threads: {report['threads']}")
+        if options.save:
+            tell(f"file     {options.save}")
         if options.receipt:
             tell(f"receipt  {options.receipt}")
+            tell(told_next("repro", "verify", options.receipt, "--steps", "sample:2"))
     return 0
 
 

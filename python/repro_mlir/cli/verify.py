@@ -17,7 +17,15 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import foreign, tell
 from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages, numerics_of
+from repro_mlir.cli.options import (
+    Commands,
+    add_command,
+    add_numerics,
+    add_public_key,
+    count_of,
+    needed_packages,
+    numerics_of,
+)
 from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
 
@@ -39,7 +47,6 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro verify`."""
     command = add_command(commands, "verify", _verify, "check a receipt by running its steps again")
     command.epilog = _STATUS
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument(
         "receipt",
         metavar="RECEIPT",
@@ -76,6 +83,7 @@ def _link(text: str) -> bytes:
 
 
 def _verify(options: argparse.Namespace) -> int:
+    from repro_mlir.verification.executors import check_runs
     from repro_mlir.verification.receipts.receipt import Receipt
     from repro_mlir.verification.receipts.script_inputs import allow_numerics
     from repro_mlir.verification.receipts.signing import read_public_key
@@ -88,6 +96,7 @@ def _verify(options: argparse.Namespace) -> int:
     allow_numerics(options.script, **numerics_of(options))
     if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
         raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
+    check_runs(options.target)
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()
@@ -127,10 +136,10 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps(report))
         return 0
-    told = f"{len(verified.chosen)} of {verified.steps} steps, {len(verified.executed)} run on {options.target}"
+    told = f"{len(verified.chosen)} of {count_of(verified.steps, 'step')}, {len(verified.executed)} run"
     if options.microbatches is not None:
-        told = f"{verified.microbatches} microbatches of {told}"
-    tell(f"right    {told}, {verified.changes} changes of the state")
+        told = f"{count_of(verified.microbatches, 'microbatch', 'microbatches')} of {told}"
+    tell(f"right    {told} on {options.target}, {count_of(verified.changes, 'change')} of the state")
     for i, identity in enumerate(programs):
         tell(f"{'program' if i == 0 else '':8} {identity}")
     tell(f"chain    {verified.chain}")
@@ -179,6 +188,7 @@ _OF_STEPS = {
 def _verify_answer(options: argparse.Namespace) -> int:
     from repro_mlir.base.files.json_text import parse
     from repro_mlir.base.files.regular import read_regular
+    from repro_mlir.execute.executable import check_runs
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.identity import programs_of
     from repro_mlir.serving.verification import check_itself, check_model, find_receipt, recompute
@@ -187,6 +197,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
     if wrong:
         raise ReproError(f"{', '.join(wrong)}: only for receipts of training runs, which are verified without --model")
     expect(options.receipt, ANSWER)
+    check_runs(options.target)
     data = read_regular(options.receipt, canonical_json.LIMIT, follow=True)
     receipt, said = find_receipt(parse(data, options.receipt), options.receipt)
     start = time.perf_counter()
@@ -223,7 +234,8 @@ def _verify_answer(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps(report))
         return 0
-    told = f"{len(transcript.tokens)} tokens after a prompt of {len(receipt['prompt'])}, computed on {options.target}"
+    tokens = count_of(len(transcript.tokens), "token")
+    told = f"{tokens} after a prompt of {len(receipt['prompt'])}, computed on {options.target}"
     tell(f"right    {told}", f"weights  {receipt['weights']}", f"program  {receipt['program']}")
     tell(f"hash     {receipt['hash']}", f"text     {foreign(transcript.text)}")
     for i, line in enumerate(left_open):

@@ -11,10 +11,10 @@ import numpy as np
 
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.compilation.cpu import native_level
-from repro_mlir.execute.executable import check_target
+from repro_mlir.execute.executable import check_runs, check_target
 from repro_mlir.execute.microbatches import compile_step
 
-__all__ = ["check_target", "compile_step", "describe"]
+__all__ = ["check_runs", "check_target", "compile_step", "describe"]
 
 
 def describe(target: str, threads: int) -> dict[str, str]:

@@ -59,6 +59,9 @@ class Executor(Protocol):
     def check_target(self, target: str) -> None:
         """Raises ReproError unless `target` is the name of a target."""
 
+    def check_runs(self, target: str) -> None:
+        """Raises ReproError unless this machine runs code for `target`."""
+
     def compile_step(self, program: StepProgram, target: str, threads: int | None) -> StepExecutable:
         """Compiles a step."""
 
@@ -93,6 +96,12 @@ def check_target(target: str) -> None:
     """Raises ReproError unless `compile_step` accepts the target."""
     if target != _REFERENCE:
         executor().check_target(target)
+
+
+def check_runs(target: str) -> None:
+    """Raises ReproError unless this machine runs code for `target`; called before a receipt is read."""
+    if target != _REFERENCE:
+        executor().check_runs(target)
 
 
 def compile_step(program: StepProgram, target: str, threads: int | None) -> StepExecutable:

@@ -249,8 +249,11 @@ def test_other_commands(installed: Path, tmp_path: Path) -> None:
 
 
 def test_commands_of_the_compiler_are_named(installed: Path) -> None:
-    listed = re.findall(r"^    (\w\S*)", repro(installed, "--help").stdout.partition("\ncommands:\n")[2], re.M)
-    assert listed == ["inspect", "verify", "attest", "dispute", "diff"]
+    listed = re.findall(r"^  (\w\S*)  ", repro(installed, "--help").stdout.partition("\nverify:\n")[2], re.M)
+    assert listed == ["verify", "attest", "dispute", "inspect", "diff"]
+    for name in listed:
+        done = repro(installed, name, "--help")
+        assert done.returncode == 0 and done.stdout.startswith(f"usage: repro {name} "), done
     for arguments in (["train", "x.py", "--steps", "1"], ["run-bundle"], ["compile", "--help"]):
         done = repro(installed, *arguments)
         assert done.returncode == 2 and not done.stdout
@@ -259,7 +262,7 @@ def test_commands_of_the_compiler_are_named(installed: Path) -> None:
             "pip install repro-mlir\n"
         )
     for arguments, message in (
-        (["frobnicate"], "expected inspect, verify, attest, dispute or diff, got frobnicate"),
+        (["frobnicate"], "expected verify, attest, dispute, inspect or diff, got frobnicate"),
         (["verify", SIGNED, "--target", "cpu"], "expected the target reference and steps without microbatches"),
         (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
         (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),
