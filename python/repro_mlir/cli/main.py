@@ -20,7 +20,7 @@ _TASKS = {
     "verify": ("verify", "attest", "dispute"),
     "examine": ("inspect", "diff", "check_resume"),
     "compare precisions, predict times": ("precision", "roofline"),
-    "this machine, other libraries": ("targets", "certify_device", "vectors", "cache"),
+    "this machine, other libraries": ("doctor", "targets", "certify_device", "vectors", "cache"),
 }
 """The modules of the commands by task, in the order in which the help lists them."""
 
@@ -28,6 +28,7 @@ _OF_VERIFIER = ("inspect", "verify", "attest", "dispute", "diff")
 """The commands in the distribution repro-mlir-verify, which has no compiler."""
 
 _EXAMPLES = (
+    "repro doctor",
     "repro train examples/digits_cnn.py --steps 300",
     "repro compile examples/digits_cnn.py -o digits.repro",
     "repro inspect digits.repro",

@@ -331,6 +331,9 @@ def test_no_other_module_names_torch() -> None:
         # the distributions whose versions a command prints
         ("cli.versions", "torch"),
         ("cli.versions", "torch-mlir"),
+        # the extra of the package that `repro doctor` describes
+        ("cli.installation", "torch"),
+        ("cli.installation", "PyTorch"),
         # libraries whose symbols must not be resolved to those of TensorFlow's LLVM
         ("base.shared_libraries", "torch_mlir._mlir_libs"),
         ("base.shared_libraries", "libTorchMLIRAggregateCAPI.so"),

@@ -1,0 +1,74 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro doctor: says what this machine can do, and which command installs what is missing."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+
+from repro_mlir.base.command_line import Status
+from repro_mlir.base.printing import foreign, tell
+from repro_mlir.cli.options import Commands, add_command
+
+_NOTES = """exit status:
+  0  this machine runs compiled programs, and everything that is installed fits
+  1  a fault, which is listed: no compiled program runs, an installed package has a version outside of its range, the
+     cache cannot be used, or little disk is free
+  2  no answer: this program failed
+
+A package that is not installed is not a fault: "doors" lists the command that installs it.
+"""
+
+
+def register(commands: Commands) -> None:
+    """Adds the parser of `repro doctor`."""
+    command = add_command(commands, "doctor", _doctor, "say what this machine can do, and what is missing")
+    command.epilog = _NOTES
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from repro_mlir.cli.installation import examine
+
+    found = examine()
+    status = Status.WRONG if found.faults else Status.RIGHT
+    if options.json:
+        tell(json.dumps(dataclasses.asdict(found)))
+        return status
+    tell(f"versions  repro-mlir {found.version}, LLVM {found.llvm}, Python {found.python}, {foreign(found.system)}")
+    groups: dict[tuple[str, str], list[str]] = {}
+    for target in found.targets:
+        groups.setdefault((target.execution, target.detail), []).append(target.name)
+    for i, ((execution, detail), names) in enumerate(groups.items()):
+        tell(f"{'targets' if i == 0 else '':9} {execution}, {foreign(detail)}: {', '.join(names)}")
+    tell(f"GPU       {found.tensor_cores}")
+    for i, package in enumerate(found.packages):
+        told = package.version or "not installed"
+        fits = "" if package.fits is not False else "  OUTSIDE OF THE RANGE"
+        tell(f"{'packages' if i == 0 else '':9} {package.name:24} {told:12} {package.range}{fits}")
+    for i, door in enumerate(found.doors):
+        told = "ready" if door.ready else f"missing: {', '.join(door.missing)}; {door.command}"
+        tell(f"{'doors' if i == 0 else '':9} {door.name:24} {told}")
+    if found.cache.path is None:
+        tell("cache     none (REPRO_MLIR_CACHE=off, or no home directory)")
+    else:
+        told = f"{found.cache.path}: {_size(found.cache.bytes)} of {_size(found.cache.limit)}"
+        tell(f"cache     {told}, {_size(found.cache.free)} free on this disk")
+    for i, fault in enumerate(found.faults):
+        tell(f"{'FAULTS' if i == 0 else '':9} {foreign(fault, 500)}")
+    if not found.faults:
+        tell("no faults")
+        tell("next      repro train SCRIPT --steps 100 --receipt run.receipt")
+    return status
+
+
+def _size(count: int) -> str:
+    """Formats a number of bytes in a unit of 1024 bytes."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

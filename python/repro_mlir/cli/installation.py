@@ -1,0 +1,287 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Examines this installation and machine: targets, versions of packages, the cache."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from repro_mlir.base.errors import ReproError
+from repro_mlir.execute.availability import COMPILED, Target, describe_targets
+
+_PACKAGE = "repro-mlir"
+
+_LEAST_FREE = 1 << 30
+"""The number of free bytes below which a disk counts as nearly full."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that an optional part of repro-mlir uses.
+
+    Attributes:
+      version: the installed version; None if the package is not installed.
+      range: the versions that were tried, such as ">=1.10,<2"; empty if every version is accepted.
+      fits: whether the installed version is in the range; None if the package is not installed.
+    """
+
+    name: str
+    version: str | None
+    range: str
+    fits: bool | None
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way to use repro-mlir that needs packages or programs in addition.
+
+    Attributes:
+      name: what the door opens.
+      ready: whether everything that the door needs is installed.
+      missing: the packages and programs that are not installed.
+      command: installs everything that the door needs.
+    """
+
+    name: str
+    ready: bool
+    missing: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache of captures and compiled code.
+
+    Attributes:
+      path: the folder; None if the cache is disabled.
+      bytes, limit: the size of the cache and its maximum size, in bytes.
+      free: the free bytes of the disk with the folder.
+    """
+
+    path: str | None
+    bytes: int
+    limit: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The findings about this machine and this installation.
+
+    Attributes:
+      version, llvm, python: the versions of repro-mlir, LLVM and Python.
+      system: the operating system and the processor's architecture.
+      targets: every target, and whether this machine executes its code.
+      tensor_cores: whether the tensor cores of the GPU are certified, as a sentence without a full stop.
+      packages: the packages of the extras.
+      doors: the ways to use repro-mlir.
+      faults: what is wrong, one line each, with what to do; empty if nothing is wrong.
+    """
+
+    version: str
+    llvm: str
+    python: str
+    system: str
+    targets: tuple[Target, ...]
+    tensor_cores: str
+    packages: tuple[Package, ...]
+    doors: tuple[Door, ...]
+    cache: Cache
+    faults: tuple[str, ...]
+
+
+_DOORS = {
+    "PyTorch": ("torch",),
+    "Hugging Face": ("torch", "transformers"),
+    "JAX": ("jax",),
+    "Keras": ("keras",),
+    "ONNX": ("onnx",),
+    "serving": ("torch", "serve"),
+    "signed receipts": ("sign",),
+    "machine code for GPUs": ("cuda",),
+}
+"""The extras of the package that each door needs. The extras' requirements are those of the package's metadata."""
+
+
+def examine() -> Installation:
+    """Examines this installation. Runs a small program, and imports no framework."""
+    from repro_mlir._mlir_libs import _repro
+
+    targets = tuple(describe_targets())
+    required = _requirements()
+    packages = tuple(_package(each) for each in _wanted(required))
+    cache, faults = _cache()
+    faults += [fault for each in packages if (fault := _fault_of(each)) is not None]
+    faults = [*_run_here(), *faults]
+    return Installation(
+        _repro.__version__,
+        _repro.llvm_version,
+        platform.python_version(),
+        f"{platform.system()} {platform.machine()}",
+        targets,
+        _tensor_cores(targets),
+        packages,
+        (*_doors(required), *_programs(targets)),
+        cache,
+        tuple(faults),
+    )
+
+
+def _requirements() -> dict[str, list[Requirement]]:
+    """Returns the requirements of each extra: from the metadata of the installed package, or, for a build in a clone of
+    the repository, from pyproject.toml."""
+    try:
+        given = importlib.metadata.requires(_PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        given = _of_repository()
+    found: dict[str, list[Requirement]] = {}
+    for text in given:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            # The metadata of a package that another tool has changed.
+            continue
+        for extra in {each for extras in _DOORS.values() for each in extras}:
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+                found.setdefault(extra, []).append(requirement)
+    return found
+
+
+def _of_repository() -> list[str]:
+    """Returns the requirements that pyproject.toml of the repository has, as metadata of a package; empty if this is
+    not a repository."""
+    path = Path(__file__).resolve().parents[3] / "pyproject.toml"
+    if not path.is_file():
+        return []
+    extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
+    return [f'{each} ; extra == "{extra}"' for extra, texts in extras.items() for each in texts]
+
+
+def _wanted(required: dict[str, list[Requirement]]) -> list[Requirement]:
+    """Returns one requirement for each package, in the order of the doors."""
+    found: dict[str, Requirement] = {}
+    for extras in _DOORS.values():
+        for extra in extras:
+            for each in required.get(extra, []):
+                found.setdefault(canonicalize_name(each.name), each)
+    return [*found.values()]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _package(requirement: Requirement) -> Package:
+    version = _installed(requirement.name)
+    fits: bool | None = None
+    if version is not None:
+        try:
+            fits = requirement.specifier.contains(Version(version), prereleases=True)
+        except InvalidVersion:
+            fits = False
+    return Package(requirement.name, version, str(requirement.specifier), fits)
+
+
+def _fault_of(package: Package) -> str | None:
+    if package.fits is not False:
+        return None
+    command = f"pip install '{package.name}{package.range}'"
+    return f"{package.name} {package.version} is outside of the tried versions {package.range}: {command}"
+
+
+def _doors(required: dict[str, list[Requirement]]) -> Iterable[Door]:
+    for name, extras in _DOORS.items():
+        wanted = {each.name: None for extra in extras for each in required.get(extra, [])}
+        missing = tuple(each for each in wanted if _installed(each) is None)
+        command = f"pip install '{_PACKAGE}[{','.join(extras)}]'"
+        yield Door(name, not missing, missing, command)
+    if not any(_installed(each) for each in ("tensorflow", "tensorflow-cpu")):
+        yield Door("TensorFlow", False, ("tensorflow-cpu",), f"pip install tensorflow-cpu '{_PACKAGE}[jax]'")
+    else:
+        yield Door("TensorFlow", _installed("jaxlib") is not None, (), f"pip install '{_PACKAGE}[jax]'")
+    missing = () if _installed("mpi4py") else ("mpi4py",)
+    yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
+
+
+def _programs(targets: Iterable[Target]) -> Iterable[Door]:
+    """Yields the doors that need programs or drivers."""
+    from repro_mlir.execute.qemu import COMPILER, EMULATOR
+
+    executions = {each.name: each for each in targets}
+    arm = executions["cpu:aarch64"]
+    ready = arm.execution != COMPILED
+    missing = () if ready else tuple(each for each in (COMPILER, EMULATOR) if shutil.which(each) is None)
+    yield Door("cpu:aarch64", ready, missing, "apt-get install qemu-user-static gcc-aarch64-linux-gnu")
+    ready = executions["cuda"].execution != COMPILED
+    yield Door("cuda", ready, () if ready else ("a GPU with NVIDIA's driver",), "install the driver of this GPU")
+
+
+def _tensor_cores(targets: Iterable[Target]) -> str:
+    """Describes the tensor cores of this machine's GPU, and the driver."""
+    if all(each.execution == COMPILED for each in targets if each.name == "cuda"):
+        return "no GPU: the ptx-emulator computes the bits of one"
+    from repro_mlir.runner.certificates import path_of
+    from repro_mlir.runner.device import Device
+
+    device = Device()
+    try:
+        name = f"{device.name}, CUDA {device.driver.version()}"
+        if path_of(device).exists():
+            return f"{name}, certified: +tensor-cores can be used"
+        return f"{name}, not certified: repro certify-device"
+    finally:
+        device.close()
+
+
+def _run_here() -> list[str]:
+    """Compiles and runs a small program on this processor; returns a line if that fails."""
+    from repro_mlir.compilation.cpu import native_level
+    from repro_mlir.execute.executable import check_runs
+
+    try:
+        check_runs(f"cpu:{native_level()}")
+    except ReproError as error:
+        return [f"no compiled program runs on this processor: {error}"]
+    return []
+
+
+def _cache() -> tuple[Cache, list[str]]:
+    """Returns the cache, and what is wrong with the cache and its disk."""
+    from repro_mlir.base.files.cache import VARIABLE, directory, usage
+    from repro_mlir.base.limits import limits
+
+    path = directory()
+    if path is None:
+        return Cache(None, 0, limits().cache_bytes, 0), []
+    beneath = path
+    while not beneath.exists() and beneath != beneath.parent:
+        beneath = beneath.parent
+    faults: list[str] = []
+    size = 0
+    try:
+        size = usage().bytes
+        if not os.access(beneath, os.W_OK):
+            faults.append(f"{path}: the cache cannot be written: set {VARIABLE} to a folder that this user can write")
+    except ReproError as error:
+        faults.append(f"{error}: set {VARIABLE} to another folder")
+    free = shutil.disk_usage(beneath).free
+    if free < _LEAST_FREE:
+        faults.append(
+            f"{path}: {free:,} bytes are free on this disk: free space (repro cache --clear), or set {VARIABLE}"
+        )
+    return Cache(str(path), size, limits().cache_bytes, free), faults

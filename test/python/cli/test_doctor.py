@@ -1,0 +1,113 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""repro doctor: what it says of this machine, and what it says of machines with faults."""
+
+import json
+import shutil
+from collections import namedtuple
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import repro_mlir
+from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.cli.main import main
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "cache"))
+
+
+def examined(capsys, status: int = 0) -> dict:
+    assert main(["doctor", "--json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def test_this_machine(capsys, tmp_path: Path) -> None:
+    found = examined(capsys)
+    assert found["version"] == repro_mlir.__version__ and found["faults"] == []
+    assert [each["name"] for each in found["targets"]] == repro_mlir.targets()
+    packages = {each["name"]: each for each in found["packages"]}
+    assert {"torch", "torch-mlir", "jax", "keras", "onnx", "transformers"} <= set(packages)
+    assert packages["torch"]["version"] == metadata.version("torch") and packages["torch"]["fits"]
+    assert packages["torch"]["range"]
+    doors = {each["name"]: each for each in found["doors"]}
+    assert doors["PyTorch"]["ready"] and doors["JAX"]["ready"] and doors["ONNX"]["ready"]
+    assert found["cache"]["path"] == str(tmp_path / "cache") and found["cache"]["free"] > 0
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"versions  repro-mlir {repro_mlir.__version__}, LLVM 22.")
+    assert "no faults" in lines and lines[-1].startswith("next      repro train ")
+
+
+def with_versions(monkeypatch: pytest.MonkeyPatch, changed: dict[str, str | None]) -> None:
+    installed = metadata.version
+
+    def version(name: str) -> str:
+        if name not in changed:
+            return installed(name)
+        if (found := changed[name]) is None:
+            raise metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(metadata, "version", version)
+
+
+def test_a_version_outside_of_its_range(capsys, monkeypatch) -> None:
+    with_versions(monkeypatch, {"torch": "1.13.1", "onnx": "not a version"})
+    found = examined(capsys, 1)
+    packages = {each["name"]: each["fits"] for each in found["packages"]}
+    assert packages["torch"] is False and packages["onnx"] is False and packages["jax"] is True
+    assert len(found["faults"]) == 2
+    assert found["faults"][0].startswith("torch 1.13.1 is outside of the tried versions ")
+    assert ": pip install 'torch" in found["faults"][0]
+    assert main(["doctor"]) == 1
+    assert "OUTSIDE OF THE RANGE" in capsys.readouterr().out
+
+
+def test_missing_packages_are_no_faults(capsys, monkeypatch) -> None:
+    with_versions(monkeypatch, {"torch": None, "torch-mlir": None, "keras": None})
+    found = examined(capsys)
+    doors = {each["name"]: each for each in found["doors"]}
+    assert doors["PyTorch"]["missing"] == ["torch", "torch-mlir"] and not doors["PyTorch"]["ready"]
+    assert doors["PyTorch"]["command"] == "pip install 'repro-mlir[torch]'"
+    assert doors["Keras"]["command"] == "pip install 'repro-mlir[keras]'" and doors["JAX"]["ready"]
+    assert main(["doctor"]) == 0
+    assert "missing: torch, torch-mlir; pip install 'repro-mlir[torch]'" in capsys.readouterr().out
+
+
+def test_a_gpu(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    monkeypatch.setenv("REPRO_CERTIFICATES", str(tmp_path))
+    found = examined(capsys)
+    assert found["tensor_cores"].endswith("not certified: repro certify-device")
+    assert {each["name"]: each["ready"] for each in found["doors"]}["cuda"]
+
+
+def test_faults_of_the_cache_and_the_disk(capsys, monkeypatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file"))
+    (fault,) = examined(capsys, 1)["faults"]
+    assert "cannot use this folder as the cache" in fault and "set REPRO_MLIR_CACHE to another folder" in fault
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "total used free")(10, 9, 1 << 20))
+    (fault,) = examined(capsys, 1)["faults"]
+    assert "1,048,576 bytes are free on this disk" in fault
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    assert examined(capsys)["cache"]["path"] is None
+    assert main(["doctor"]) == 0
+    assert "cache     none" in capsys.readouterr().out
+
+
+def test_a_processor_that_runs_no_program(capsys, monkeypatch) -> None:
+    from repro_mlir.execute import executable
+
+    def fails(target: str) -> None:
+        raise repro_mlir.ReproError(f"cannot run {target} on this machine: no such instruction")
+
+    monkeypatch.setattr(executable, "check_runs", fails)
+    (fault,) = examined(capsys, 1)["faults"]
+    assert fault.startswith("no compiled program runs on this processor: cannot run cpu:")
