@@ -20,7 +20,7 @@ _TASKS = {
     "verify": ("verify", "attest", "dispute"),
     "examine": ("inspect", "diff", "check_resume"),
     "compare precisions, predict times": ("precision", "roofline"),
-    "this machine, other libraries": ("doctor", "targets", "certify_device", "vectors", "cache"),
+    "this machine, other libraries": ("doctor", "targets", "certify_device", "vectors", "cache", "completion"),
 }
 """The modules of the commands by task, in the order in which the help lists them."""
 
