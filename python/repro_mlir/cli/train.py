@@ -60,6 +60,7 @@ def _train(options: argparse.Namespace) -> int:
     from repro_mlir.frontends.torch.scripts import load_training
     from repro_mlir.train.options import TrainKeywords
     from repro_mlir.train.trainer import Trainer
+    from repro_mlir.verification.receipts.signing import PrivateKey
 
     expect(options.script, SCRIPT)
     ranks = ranks_of(options)
@@ -68,6 +69,8 @@ def _train(options: argparse.Namespace) -> int:
     receipt = _receipt(options)
     if receipt is not None and (ranks is None or ranks.rank == 0):
         receipt.check_begins()
+        if options.sign is not None:
+            PrivateKey(options.sign)
     if options.save:
         check_can_write(options.save)
     given = load_training(options.script, **numerics_of(options))

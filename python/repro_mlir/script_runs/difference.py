@@ -14,7 +14,7 @@ import numpy as np
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.progress import Progress
-from repro_mlir.execute.executable import check_target
+from repro_mlir.execute.executable import check_runs, check_target
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, NumericsKeywords
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.script_runs.batches import ScriptBatches
@@ -63,6 +63,9 @@ def diff(
     for target in targets:
         if target != EAGER:
             check_target(target)
+    for target in targets:
+        if target != EAGER:
+            check_runs(target)
     return _diff_script(ScriptBatches(str(first), **numerics), targets, steps, ulps, threads)
 
 

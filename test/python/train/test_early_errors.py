@@ -3,6 +3,7 @@
 
 """Steps that cannot run, and files that cannot be written, are rejected before a capture."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from repro_mlir.execute import executable
 from torch import nn
 
 _SCRIPT = """
+import sys
 from pathlib import Path
 Path({note!r}).write_text("imported")
 """
@@ -70,14 +72,26 @@ def test_commands(tmp_path: Path, without_target: str, capsys: pytest.CaptureFix
     script, note = tmp_path / "script.py", tmp_path / "note"
     script.write_text(_SCRIPT.format(note=str(note)))
     missing = str(tmp_path / "missing" / "file")
+    receipt = tmp_path / "receipt"
+    receipt.mkdir()
+    (receipt / "receipt.json").write_text("{}")
     for arguments, reason in (
         (["train", str(script), "--steps", "1", "--target", without_target], "cannot run"),
         (["train", str(script), "--steps", "1", "--receipt", str(tmp_path)], "exists: resume it"),
         (["train", str(script), "--steps", "1", "--save", missing], "cannot write"),
+        (["train", str(script), "--steps", "1", "--receipt", f"{tmp_path}/new", "--sign", missing], "cannot read"),
         (["train", str(script), "--steps", "1", "--save", str(tmp_path)], "Is a directory"),
         (["compile", str(script), "--target", without_target, "-o", str(tmp_path / "out")], "cannot run"),
         (["compile", str(script), "-o", missing], "cannot write"),
         (["run", str(script), "--target", without_target], "cannot run|expected"),
+        (["precision", str(script), "--recipes", "bf16", "--steps", "1", "--target", without_target], "cannot run"),
+        (["diff", str(script), "--targets", f"cpu,{without_target}"], "cannot run"),
+        (["diff", str(script), "--targets", "cpu,eager", "--html", missing], "cannot write"),
+        (["inputs", str(script), "-o", missing], "cannot write"),
+        (["train", str(script), "--steps", "1", "--precision", "mxfp9"], "did you mean mxfp"),
+        (["roofline", "predict", str(script), "--machine", "h200", "--html", missing], "cannot write"),
+        (["verify", str(receipt), "--target", without_target], "cannot run"),
+        (["dispute", str(receipt), str(receipt), "--target", without_target], "cannot run"),
     ):
         assert main(arguments) != 0
         captured = capsys.readouterr()
@@ -96,3 +110,30 @@ def test_loss_that_is_a_number() -> None:
         ReproError, match=rf"test_early_errors.py:{line}: the loss is a Python number, expected a tensor: .*\.item\(\)"
     ):
         trainer.step(torch.zeros(4, 3), torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("torch_mlir", "scripts need PyTorch and torch-mlir: pip install 'repro-mlir[torch]' (no module torch_mlir)"),
+        ("transformers", "script.py:1: ModuleNotFoundError: no transformers: pip install 'repro-mlir[transformers]'"),
+        ("tables.rows", "script.py:1: ModuleNotFoundError: no tables.rows: install the package that has tables, or"),
+    ],
+)
+def test_missing_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str, package: str
+) -> None:
+    """A package that is missing is named with the command that installs it; torch-mlir before the script runs."""
+
+    class Missing:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name in (module, module.partition(".")[0]):
+                raise ModuleNotFoundError(f"no {module}", name=module)
+
+    script = tmp_path / "script.py"
+    script.write_text(f"import {module}\n" if module != "torch_mlir" else "raise SystemExit('ran')\n")
+    for name in [each for each in sys.modules if each.split(".")[0] == module.split(".")[0]]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
+    assert main(["train", str(script), "--steps", "1"]) == 2
+    assert package in capsys.readouterr().err

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.batches import repeated
 from repro_mlir.frontends import torch as frontend
@@ -137,6 +138,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     file = Path(path)
     if not file.is_file():
         raise ReproError(f"{path}: expected a script, found no file")
+    _require_packages()
     spec = importlib.util.spec_from_file_location("repro_script", file)
     if spec is None or spec.loader is None:
         raise ReproError(f"{path}: expected a Python file")
@@ -165,6 +167,26 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     options = options | {name: value for name, value in numerics.items() if value is not None}
     validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
     return Training(given[0], given[1], given[2], _Batches(given[3], file), options, validation)
+
+
+_EXTRAS = {
+    "torch": "'repro-mlir[torch]'",
+    "torch_mlir": "'repro-mlir[torch]'",
+    "transformers": "'repro-mlir[transformers]'",
+    "sklearn": "scikit-learn",
+}
+"""Maps modules that scripts import to what pip installs for them."""
+
+
+def _require_packages() -> None:
+    """Raises ReproError if a package that every capture needs is missing, before the script loads its data."""
+    for name in ("torch", "torch_mlir"):
+        try:
+            found = name in sys.modules or importlib.util.find_spec(name) is not None
+        except ImportError:
+            found = False
+        if not found:
+            raise ReproError(f"scripts need PyTorch and torch-mlir: pip install {_EXTRAS[name]} (no module {name})")
 
 
 class _Batches:
@@ -229,4 +251,14 @@ def _where(error: BaseException, file: Path) -> str:
     lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
     place = f"{file}:{lines[-1]}" if lines else str(file)
     reason = " ".join(str(error).split())
-    return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}"
+    return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}{_hint(error)}"
+
+
+def _hint(error: BaseException) -> str:
+    """Returns what the user can do about a module that is missing, after a colon; empty for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return ""
+    name = error.name.partition(".")[0]
+    if name in _EXTRAS:
+        return f": pip install {_EXTRAS[name]}"
+    return f": install the package that has {foreign(name)}, or put the module next to the script"

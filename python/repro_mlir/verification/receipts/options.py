@@ -44,4 +44,7 @@ class ReceiptOptions:
         if not Path(self.path).exists():
             check_can_write(self.path)
         elif not self.resume:
-            raise ReproError(f"{self.path} exists: resume it, or give the receipt another name")
+            raise ReproError(
+                f"{self.path} exists: resume it, or give the receipt another name (ReceiptOptions(path, resume=True); "
+                "repro train --resume)"
+            )
