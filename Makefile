@@ -159,6 +159,7 @@ format: $(READY)
 # docs/reference/mlir, from the TableGen descriptions.
 docs: $(READY)
 	$(BIN)/python tools/docs/generate.py
+	$(BIN)/python tools/docs/commands.py
 
 # `pip wheel .` makes the same. The build tree is the wheel's own, so tests and users of build/ are not disturbed.
 wheel: $(READY)

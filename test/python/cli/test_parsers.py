@@ -1,0 +1,147 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The parsers of all commands: options in full, the nearest name in messages, and what the help lists."""
+
+import argparse
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+from repro_mlir import ReproError
+from repro_mlir.base.command_line import Parser
+from repro_mlir.cli.main import main, make_parser
+from repro_mlir.cli.parsers import actions_of, names_of, subcommands, walk
+from repro_mlir.precision import NAMED_RECIPES
+from repro_mlir.roofline.machines import machine_names
+from repro_mlir.roofline.transformer import PRESETS
+
+ROOT = Path(__file__).resolve().parents[3]
+PARSERS = {parser.prog: parser for parser in walk(make_parser())}
+
+
+def failing(capsys, *arguments: str) -> str:
+    """Runs a command that must fail, and returns its message."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    return captured.err.removeprefix("repro: error: ").strip()
+
+
+def test_every_command_has_a_parser() -> None:
+    assert {"repro", "repro train", "repro doctor", "repro roofline transformer"} <= set(PARSERS)
+    assert len(PARSERS) >= 24
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_options_must_be_given_in_full(name: str) -> None:
+    parser = PARSERS[name]
+    assert isinstance(parser, Parser) and not parser.allow_abbrev
+    for action in actions_of(parser):
+        for option in action.option_strings:
+            if option.startswith("--") and option[:-1] not in parser._option_string_actions:
+                with pytest.raises(ReproError, match=f"unknown option {option[:-1]}: did you mean "):
+                    parser.parse_args([option[:-1]])
+
+
+def test_an_abbreviation_of_an_option_is_an_error(capsys) -> None:
+    message = failing(capsys, "train", "x.py", "--steps", "1", "--microbatches", "5")
+    assert message == "unknown option --microbatches: did you mean --microbatches-every? (see repro train --help)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "got trian: did you mean train? (see repro --help)"),
+        (["verfy", "x"], "got verfy: did you mean verify? (see repro --help)"),
+        (["roofline", "predcit"], "got predcit: did you mean predict? (see repro roofline --help)"),
+        (["--versoin"], "unknown option --versoin: did you mean --version? (see repro --help)"),
+        (["train", "x.py", "--stesp", "3"], "unknown option --stesp: did you mean --steps? (see repro train --help)"),
+        (["train", "x.py", "--stesp=3"], "unknown option --stesp: did you mean --steps? (see repro train --help)"),
+        (["train", "x.py", "y.py", "--steps", "3"], "unexpected argument y.py (see repro train --help)"),
+        (["run", "x", "-z"], "unexpected argument -z (see repro run --help)"),
+        (["train", "x.py", "--steps", "1", "--nonfinite-loss", "wran"], "got wran: did you mean warn?"),
+        (["completion", "fish"], "expected bash or zsh, got fish (see repro completion --help)"),
+        (["run", "x", "--target", "gpu"], ": did you mean cuda?"),
+        (["run", "x", "--target", "x" * 100_000], "reference"),
+        (["train", __file__, "--steps", "1", "--precision", "mxfp5"], ": did you mean mxfp"),
+        (["roofline", "predict", "x", "--machine", "epyc-zen6"], ": did you mean epyc-zen"),
+        (["roofline", "transformer", "lama3-70b", "--machine", "h100"], ": did you mean llama3-70b?"),
+        (["roofline", "transformer", "llama3-8b", "--machine", "h100", "--precision", "pf8"], ": did you mean fp8?"),
+        (["roofline", "transformer", "llama3-8b", "--machine", "h100", "--recompute", "ful"], ": did you mean full?"),
+        (
+            ["roofline", "transformer", "llama3-8b", "--machine", "h100", "--set", "memory_bandwith=2x"],
+            ": did you mean memory_bandwidth?",
+        ),
+    ],
+)
+def test_messages_name_the_nearest(capsys, arguments: list[str], message: str) -> None:
+    assert message in failing(capsys, *arguments)
+
+
+def test_an_option_after_two_dashes_is_an_argument(capsys) -> None:
+    assert "--none: expected a script" in failing(capsys, "train", "--steps", "1", "--", "--none")
+
+
+def test_help_groups_the_commands_by_task(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    listed = re.findall(r"^  ([a-z][a-z-]+) +[a-z]", text, flags=re.M)
+    assert [each for each in listed if each != "repro"] == [*subcommands(make_parser())]
+    for task in ("train and run:", "verify:", "examine:", "this machine:"):
+        assert f"\n{task}\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_option_is_described(name: str) -> None:
+    for action in actions_of(PARSERS[name]):
+        assert action.help, action
+    PARSERS[name].format_help()
+
+
+def test_help_lists_the_names_that_options_accept(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["roofline", "transformer", "--help"])
+    words = set(re.findall(r"[\w-]+", re.sub(r"-\n +", "-", capsys.readouterr().out)))
+    assert {*PRESETS, "h100", "tpu-v5p", "selective", "optimizer", "mxfp8"} <= words
+    assert not {"epyc-zen5", "apple-m2"} & words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["roofline", "machines"], machine_names()),
+        (["roofline", "presets"], [*PRESETS]),
+        (["precision", "--list"], [*NAMED_RECIPES]),
+    ],
+)
+def test_lists(capsys, arguments: list[str], names: list[str]) -> None:
+    def output(*words: str) -> str:
+        try:
+            assert main(words) == 0
+        except SystemExit as ended:
+            assert ended.code == 0
+        return capsys.readouterr().out
+
+    lines = output(*arguments).splitlines()
+    assert [line.split()[0] for line in lines][: len(names)] == names
+    # --list prints at once, so --json comes before it.
+    order = [arguments[0], "--json", "--list"] if "--list" in arguments else [*arguments, "--json"]
+    found = json.loads(output(*order))
+    assert [each if isinstance(each, str) else each["name"] for each in found] == names
+
+
+def test_names_are_those_that_the_option_accepts() -> None:
+    """The names in help and completion are values that the command takes."""
+    (machine,) = [each for each in actions_of(PARSERS["repro roofline transformer"]) if each.dest == "machine"]
+    assert set(names_of(machine)) < set(machine_names())
+    assert names_of(argparse.Action(["--x"], "x")) == []
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "docs" / "commands.py"))
+    assert tool["PAGE"].read_text() == tool["render"](), "run `make docs`"
