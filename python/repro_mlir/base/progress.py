@@ -114,12 +114,20 @@ class Progress:
         for ...: progress.advance(f"loss {loss:.4f}")
     """
 
-    def __init__(self, total: int, label: str, stream: TextIO | None = None) -> None:
+    def __init__(self, total: int, label: str, stream: TextIO | None = None, silent: bool = False) -> None:
+        """
+        Args:
+          total: the number of items.
+          label: the work, in words.
+          stream: None for standard error.
+          silent: whether to write nothing, as ranks other than the first one do.
+        """
         self.total = total
         self.label = label
         self.done = 0
         self._stream = sys.stderr if stream is None else stream
-        self._shown = _is_terminal(self._stream)
+        self._silent = silent
+        self._shown = _is_terminal(self._stream) and not silent
         self._start = time.perf_counter()
         self._worked = _WORK.seconds
         self._last = 0.0
@@ -130,7 +138,7 @@ class Progress:
         self._draw()
         if self._shown:
             _bars.append(self)
-        else:
+        elif not self._silent:
             self._lines = _lines(self._stream, self._line)
         self._lines.__enter__()
         return self

@@ -112,7 +112,10 @@ class Driver:
         try:
             library = ctypes.CDLL(name)
         except OSError as error:
-            raise ReproError(f"expected the CUDA driver {name}, which an NVIDIA driver installs: {error}") from None
+            raise ReproError(
+                f"expected the CUDA driver {name}, which an NVIDIA driver installs: {error} (the target ptx-emulator "
+                "of repro-mlir needs no driver)"
+            ) from None
         self._functions: dict[str, Callable[..., int]] = {}
         for function, arguments in (_SIGNATURES | _OPTIONAL).items():
             entry = getattr(library, function, None)

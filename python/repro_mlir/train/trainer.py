@@ -613,7 +613,7 @@ class Trainer(ConstantAttributes):
     def fit(
         self, batches: Iterable[Any], steps: int, callbacks: Iterable[Callable[[Trainer, float], object]] = ()
     ) -> list[float]:
-        """Trains for `steps` batches, with a progress bar if standard error is a terminal.
+        """Trains for `steps` batches. Shows progress on standard error: a bar, or lines if it is not a terminal.
 
         Args:
           batches: an iterable of batches for `step`: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
@@ -633,7 +633,8 @@ class Trainer(ConstantAttributes):
         iterator, begun = self._resume(repeated(batches))
         if begun > steps:
             raise ReproError(f"expected at least {begun} steps, the number that the receipt already has, got {steps}")
-        with Progress(steps - begun, "training") as progress:
+        ranks = self._options.ranks
+        with Progress(steps - begun, "training", silent=ranks is not None and ranks.rank > 0) as progress:
             for _ in range(steps - begun):
                 try:
                     batch = next(iterator)

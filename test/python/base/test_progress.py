@@ -74,6 +74,13 @@ def test_nothing_where_the_work_is_short(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stream.getvalue() == "" and time.monotonic() - begin < 5
 
 
+def test_a_silent_rank() -> None:
+    stream, terminal = Stream(), Terminal()
+    with progress.Progress(1, "training", stream, silent=True), progress.Progress(1, "training", terminal, silent=True):
+        time.sleep(0.1)
+    assert stream.getvalue() == terminal.getvalue() == ""
+
+
 def test_lines_end_with_the_block() -> None:
     before = threading.active_count()
     for error in (KeyboardInterrupt, StopIteration, ValueError):

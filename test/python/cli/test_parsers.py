@@ -17,6 +17,7 @@ from repro_mlir.cli.parsers import actions_of, names_of, subcommands, walk
 from repro_mlir.precision import NAMED_RECIPES
 from repro_mlir.roofline.machines import machine_names
 from repro_mlir.roofline.transformer import PRESETS
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[3]
 PARSERS = {parser.prog: parser for parser in walk(make_parser())}
@@ -63,6 +64,12 @@ def test_an_abbreviation_of_an_option_is_an_error(capsys) -> None:
         (["train", "x.py", "y.py", "--steps", "3"], "unexpected argument y.py (see repro train --help)"),
         (["run", "x", "-z"], "unexpected argument -z (see repro run --help)"),
         (["train", "x.py", "--steps", "1", "--nonfinite-loss", "wran"], "got wran: did you mean warn?"),
+        (["certify-device"], "(the target ptx-emulator of repro-mlir needs no driver)"),
+        (["inspect", "none.repro"], "cannot read none.repro: No such file or directory: check the path"),
+        (
+            ["train", __file__, "--steps", "1", "--save", "none/file"],
+            "cannot write none/file: No such file or directory: ",
+        ),
         (["completion", "fish"], "expected bash or zsh, got fish (see repro completion --help)"),
         (["run", "x", "--target", "gpu"], ": did you mean cuda?"),
         (["run", "x", "--target", "x" * 100_000], "reference"),
@@ -77,7 +84,8 @@ def test_an_abbreviation_of_an_option_is_an_error(capsys) -> None:
         ),
     ],
 )
-def test_messages_name_the_nearest(capsys, arguments: list[str], message: str) -> None:
+def test_messages_say_what_to_do(capsys, monkeypatch, arguments: list[str], message: str) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, "libnone.so")
     assert message in failing(capsys, *arguments)
 
 
