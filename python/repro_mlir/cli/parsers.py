@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 _NAMES, _IN_HELP = "accepted_names", "accepted_names_in_help"
 
@@ -36,7 +37,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
     return {name: each for action in found for name, each in action.choices.items()}
 
 
-def summaries(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> dict[str, str]:
+def summaries(commands: argparse._SubParsersAction[Any]) -> dict[str, str]:
     """Returns the one-line summary of each subcommand, by name."""
     return {each.dest: each.help or "" for each in commands._choices_actions}
 

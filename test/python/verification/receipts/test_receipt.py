@@ -301,7 +301,7 @@ def test_no_receipt(capsys, tmp_path: Path) -> None:
     assert main(["verify", str(tmp_path / "none")]) == 2
     assert "expected a receipt, which is a directory" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.endswith("receipt.json: No such file or directory\n")
+    assert capsys.readouterr().err.endswith("receipt.json: No such file or directory: check the path\n")
 
 
 def test_arrays_of_a_record_are_aligned() -> None:
