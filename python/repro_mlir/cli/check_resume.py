@@ -38,11 +38,8 @@ exit status:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro check-resume`."""
-    command = add_command(
-        commands, "check-resume", _check_resume, "check whether your PyTorch script resumes exactly from its checkpoint"
-    )
+    command = add_command(commands, "check-resume", _check_resume, "check whether a PyTorch script resumes exactly")
     command.epilog = _NOTES
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument(
         "script", metavar="SCRIPT", nargs="?", help="a script with the options --steps N --save FILE [--resume FILE]"
     )

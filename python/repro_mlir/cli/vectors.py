@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.command_line import Status
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
+from repro_mlir.cli.parsers import Help
 
 if TYPE_CHECKING:
     from repro_mlir.conformance.score import GroupScore
@@ -33,14 +34,12 @@ _STATUS = """exit status:
 def register(commands: Commands) -> None:
     """Adds the parser of `repro vectors`."""
     summary = "write conformance vectors, and compare a library with them"
-    group = commands.add_parser("vectors", help=summary, description=summary, epilog=_NOTES)
-    group.formatter_class = argparse.RawDescriptionHelpFormatter
+    group = commands.add_parser("vectors", help=summary, description=summary, epilog=_NOTES, formatter_class=Help)
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "write", _write, "write the vectors of this version to a folder")
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="a new or empty folder")
     command = add_command(parts, "check", _check, "compare a library with the vectors in a folder")
     command.epilog = _STATUS
-    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", metavar="FOLDER", help="a folder that `repro vectors write` wrote")
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument(

@@ -99,7 +99,7 @@ def test_help_groups_the_commands_by_task(capsys) -> None:
     text = capsys.readouterr().out
     listed = re.findall(r"^  ([a-z][a-z-]+) +[a-z]", text, flags=re.M)
     assert [each for each in listed if each != "repro"] == [*subcommands(make_parser())]
-    for task in ("train and run:", "verify:", "examine:", "this machine:"):
+    for task in ("train and run:", "verify:", "examine:", "this machine, other libraries:"):
         assert f"\n{task}\n" in text
     assert max(map(len, text.splitlines())) <= 80
 
