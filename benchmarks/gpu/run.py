@@ -5,8 +5,8 @@
 
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
-Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. The only files of ours that it needs are DIR
-and the files next to this one. Uses no network. Parts:
+Needs the CUDA driver, Python 3.11 and NumPy; also PyTorch, to compare times in `speed` and to measure `launches`. The
+only files of ours that it needs are DIR and the files next to this one. Uses no network. Parts:
 - `rates` times instructions, memory and launches.
 - `operations` compares checksums of single PTX operations over all patterns with the CPU's.
 - `tensor cores` compares matrix instructions with the accumulator class of the GPU, as `repro certify-device` does.
@@ -16,8 +16,8 @@ and the files next to this one. Uses no network. Parts:
 - `speed` times functions and training steps, and PyTorch with TF32 off.
 - `launches` times each launch of the functions and training steps.
 
-Each part runs in its own process. If a row ends the process, a new process continues with the next row. Results are
-written after every row. The exit status is 1 if any bit differs or anything failed.
+Each part runs in its own process, and writes results after every row (one measurement or comparison). If the process
+fails in a row, a new process continues with the next row. The exit status is 1 if any bit differs or anything failed.
 """
 
 import argparse

@@ -1160,8 +1160,8 @@ def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
 
 
 def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool) -> str:
-    """Returns a program whose new state is the softmax of the state plus rows that are gathered, by index, from the
-    `count` rows of another tensor or from the state itself.
+    """Returns a program whose new state is softmax(state + rows). The rows are gathered by index from the `count` rows
+    of another tensor, or from the state itself.
 
     An out-of-range index is an error that leaves the state unchanged (E1), even if other rows come first.
     """

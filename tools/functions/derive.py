@@ -347,7 +347,8 @@ def render() -> str:
     lines.append("")
     one_over_pi = int(mp.floor(mp.ldexp(1 / mp.pi, 256)))
     words = [(one_over_pi >> (224 - 32 * i)) & 0xFFFFFFFF for i in range(8)]
-    lines.append("// The first 256 bits of 1/pi after the binary point, in words of 32 bits.")
+    lines.append("// 1/pi, rounded to 204 bits after the binary point, in words of 32 bits. The 52")
+    lines.append("// bits that follow are 0.")
     lines.append("inline constexpr uint32_t kInvPiWords[] = {" + ", ".join(f"0x{w:08x}" for w in words) + "};")
     for name, (what, coefficients, error) in polynomials().items():
         steps = tuning.get(name, [0] * len(coefficients))

@@ -65,7 +65,8 @@ inline constexpr double kCubeRoot4 = 0x1.965fea53d6e3dp+0;
 inline constexpr double kTanPi8 = 0x1.a827999fcef32p-2;
 inline constexpr double kTanThreePi8 = 0x1.3504f333f9de6p+1;
 
-// The first 256 bits of 1/pi after the binary point, in words of 32 bits.
+// 1/pi, rounded to 204 bits after the binary point, in words of 32 bits. The 52
+// bits that follow are 0.
 inline constexpr uint32_t kInvPiWords[] = {0x517cc1b7, 0x27220a94, 0xfe13abe8, 0xfa9a6ee0, 0x6db14acc, 0x9e21c820, 0xff300000, 0x00000000};
 
 // (e^r - 1 - r) / r^2, |r| <= log(2)/2 [-51.33]

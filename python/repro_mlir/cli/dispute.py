@@ -162,7 +162,7 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
     """Returns the token for a network address: from `file`, else from the environment variable `variable`, else
-    NO_TOKEN. Returns NO_TOKEN for any other address, with which `file` must be None."""
+    NO_TOKEN. For any other address, returns NO_TOKEN, but raises ReproError if `file` is given."""
     from repro_mlir.verification.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):

@@ -159,7 +159,7 @@ class QSGD(GradientCompression):
 @dataclass(frozen=True)
 class PowerSGD(GradientCompression):
     """(L5) Approximates the gradient, as a matrix, by the product of two factors of low rank. Each training step
-    improves the factors of the step before by one subspace iteration. The method has error feedback.
+    does one subspace iteration, which starts from the right factor of the previous step. The method has error feedback.
 
     Attributes:
       rank: the rank of the factors, 1 to 64.

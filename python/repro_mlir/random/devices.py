@@ -126,7 +126,8 @@ def _normal(bits: torch.Tensor) -> torch.Tensor:
     numbers = uniform(bits)
     u1, u2 = numbers[:, 0::2], numbers[:, 1::2]
     square = -2.0 * _rounded("log", 1.0 - u1)
-    # A root or product of f32 that f64 has rounded, and then f32, is correctly rounded; subnormals are not flushed.
+    # Computed in f64 and then rounded to f32, the square root and the product are correctly rounded, and subnormals are
+    # not flushed to zero.
     radius = square.double().sqrt().float()
     cosine = _rounded("cos", float(TWO_PI) * u2)
     return (radius.double() * cosine.double()).float()

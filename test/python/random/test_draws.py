@@ -33,12 +33,12 @@ def generator() -> Generator:
 
 
 def words(counter: list[int], key: list[int]) -> list[int]:
-    """Returns the words of Philox in Python's integers."""
+    """Returns the words of Philox, computed with Python integers."""
     return list(philox4x32_10(counter, key, lambda word, factor: divmod(word * factor, WORD)))
 
 
 def bits(index: int) -> int:
-    """(R1) Returns the bits of an element in Python's integers."""
+    """(R1) Returns the bits of an element, computed with Python integers."""
     block, which = divmod(index, 4)
     return words([block % WORD, block // WORD, SITE, STEP], [SEED % WORD, SEED // WORD])[which]
 

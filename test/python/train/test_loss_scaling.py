@@ -122,7 +122,7 @@ def test_changes_of_the_scaler_take_effect(target: str) -> None:
     assert (scaler.get_scale(), scaler._get_growth_tracker()) == (8.0, 1)
     scaler.update(16.0)
     trainer.step(*good)
-    # The scale has grown once, because as many steps as the growth interval says have succeeded.
+    # Two steps have succeeded and the growth interval is 2, so the scale has grown once.
     assert scaler.get_scale() == pytest.approx(16.0 * 1.7, rel=1e-6)
     scaler.set_growth_factor(4.0)
     scaler.set_growth_interval(1)

@@ -14,10 +14,11 @@
 
 namespace mlir::repro {
 
-/// Gives each basic block of the kernels in `module` the name `runs.N.`, where
-/// N is how often the block runs in one call with all work items. If accesses
-/// of the block miss the cache, the name continues with `missed.N.scattered.N.`
-/// (see `LineAccesses`). Returns an error message, empty on success.
+/// Gives each basic block of the kernels in `module` the name `runs.R.`, where
+/// R is how often the block runs in one call with all work items. If accesses
+/// of the block miss the cache, the name continues with
+/// `missed.M.scattered.S.`, where M and S are the counts of `LineAccesses`.
+/// Returns an error message, empty on success.
 std::string nameBlocksByCount(llvm::Module &module,
                               const llvm::StringMap<KernelWork> &work,
                               const Level &level);

@@ -70,8 +70,8 @@ private:
   int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
     return f * steps * digits[0] + step * digits[f] + digit;
   }
-  /// Returns the initial sums: kResults sums for each p + q, where p and q are
-  /// the numbers of the digits of the two factors.
+  /// Returns the initial sums: kResults sums for each value of p + q, where p
+  /// is the index of a digit of the first factor and q of one of the second.
   SmallVector<Value> getStarts() {
     SmallVector<Value> starts(ByteTile::kResults, i32(start));
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));

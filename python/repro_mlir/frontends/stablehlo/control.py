@@ -69,8 +69,8 @@ def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
 
 @rule("stablehlo.custom_call")
 def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Replaces a custom call that only describes the placement of a tensor by the call's operands; rejects a call of
-    code outside the module.
+    """Returns the operands of a call that only describes the placement of a tensor, or the lowered results of
+    ApproxTopK; rejects any other call, because its code is outside of the module.
     """
     target = ir.StringAttr(operation.attributes["call_target_name"]).value
     if target in _IDENTITIES and len(operation.operands) == len(operation.results):

@@ -142,8 +142,8 @@ def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
     Args:
       words: an array [...] of the values of the operand `rbits`, integers below 2^32.
     Returns:
-      int64 of shape [..., 2] for f16 (13 bits) and bf16 (16 bits), [..., 4] for f8, f6 and f4 (16 bits). The last
-      operand is the one in the lowest bits of the result.
+      int64 of shape [..., 2] for f16 (13 bits) and bf16 (16 bits), [..., 4] for f8, f6 and f4 (16 bits).
+      `cvt.rs` writes the last operand, rounded, to the lowest bits of its result.
     """
     word = np.asarray(words).astype(np.int64)
     high, low = word >> 16, word & 0xFFFF

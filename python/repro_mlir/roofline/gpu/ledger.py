@@ -29,8 +29,8 @@ class GpuLedger:
       predicted: the prediction, with seconds by cause.
       seconds: the measured time.
       device: the name of the measured device.
-      is_same_code: whether the results record a digest of their code, which then equals that of the predicted code;
-        otherwise only the name, and the kernel names if launches were measured, identify the code.
+      is_same_code: True if the results record the digest of the predicted code (another digest is an error). False if
+        they record no digest: then only the name and, for measured launches, the kernel names were compared.
       entries: the launches of the step in order, with times that add up to `seconds`; empty if only the whole step was
         measured.
     """

@@ -76,7 +76,7 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 )
 @pytest.mark.diagonal
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
-    """Adds 0 to 64 products of the largest significands to several values of c: column j has j such products."""
+    """Column j is the sum of c and j products of the largest significands, for several values of c; j is at most 64."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"
     largest = 1.875 if t == "f8E4M3FN" else 1.9921875
     product = Product(dataclasses.replace(by, start="init"), {"m": 3, "n": 65, "k": 64}, (t, t, "f32"))

@@ -98,7 +98,7 @@ def test_a_move_is_a_name_or_reads_a_number_of_the_thread() -> None:
 
 @pytest.mark.skipif(find_assembler() is None, reason="ptxas is not installed")
 def test_registers_of_ptxas_and_the_estimate(tmp_path: Path) -> None:
-    """The registers read from a cubin are those that ptxas prints, and the estimate from PTX is close to them."""
+    """The register counts of a cubin equal those that ptxas prints, and the estimates from PTX are close to them."""
     text = gpu.compile(product(256), "sm_90").ptx
     found = registers_of(assemble(text, "sm_90"))
     (tmp_path / "k.ptx").write_text(text)

@@ -352,7 +352,7 @@ class Looked:
 
 
 class _Joined:
-    """A live view that yields the present results of functions for keys; `_ABSENT` for a key that does not exist."""
+    """A live view that calls each function with its own key and yields the results, `_ABSENT` for a missing key."""
 
     def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
         self._functions = [function for function, _ in calls]

@@ -560,8 +560,8 @@ def _is_mask(index: Any) -> bool:
 
 
 def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[int, int, Rows] | None:
-    """If the only index is a mask, returns the first dimension that it indexes, the number of these dimensions, and the
-    selected rows; otherwise None."""
+    """If the only index is a mask, returns the first dimension that the mask indexes, the number of dimensions that it
+    indexes, and the selected rows. Returns None otherwise, and for coordinates of a mask of another shape."""
     found = _masks(indices)
     places = [i for i, each in enumerate(found) if each is not None]
     if len(places) != 1 or not _is_mask(found[places[0]]):
