@@ -31,8 +31,8 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     # The product of two f32 is exact in f64. Rounding the f64 sum again to f32 can be wrong only if that sum lies
     # exactly midway between two f32 values, or if the result is at most `_F32_TINY`; only these elements are
-    # recomputed. Operands that broadcast are smaller than the product, so they are converted before.
-    product = a.astype(np.float64) * b.astype(np.float64)
+    # recomputed.
+    product = np.multiply(a, b, dtype=np.float64)
     total = np.asarray(product + c)
     result = total.astype(np.float32)
     doubtful = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000

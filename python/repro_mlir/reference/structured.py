@@ -32,9 +32,6 @@ FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M
 _BLOCK = 1 << 16
 """The number of accumulators that are evaluated together; more would not fit in the CPU's cache."""
 
-_BLOCK_AHEAD = 1 << 20
-"""The number of terms that are read together for these accumulators."""
-
 
 class _Iteration:
     """The iteration space of a structured operation with indexing maps."""
@@ -212,42 +209,15 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
     for part in space.blocks(max(1, _BLOCK // order.lanes)):
         indices = space.indices(part)
 
-        def read(t: int, count: int, indices: list[Index] = indices) -> list[np.ndarray]:
+        def meet(acc: np.ndarray, t: int, count: int, indices: list[Index] = indices) -> np.ndarray:
             block = space.elements(indices, t, count)
-            return body([view(x, access, block) for x, access in zip(inputs, space.maps[:-1], strict=True)], block)
-
-        row = space.reduced[-1] if space.reduced else 1
-        ahead = _BLOCK_AHEAD // math.prod(where.stop - where.start for where in part)
-        terms = _Terms(read, row, max(ahead, 1))
-
-        def meet(acc: np.ndarray, t: int, count: int, terms: _Terms = terms) -> np.ndarray:
-            found = terms(t, count)
-            found.insert(position, acc)
-            return advance(*found)
+            terms = body([view(x, access, block) for x, access in zip(inputs, space.maps[:-1], strict=True)], block)
+            terms.insert(position, acc)
+            return advance(*terms)
 
         folded = folds.ordered_fold(order, space.reduced, start, init[part], meet, combine)
         target[part] = _round_result(folded, accumulator, kind)
     return [result]
-
-
-class _Terms:
-    """Reads the terms that a fold combines with its accumulators. If elements are combined one after the other, up to
-    `ahead` elements of a row of the last reduction dimension, which has `row` elements, are read at once."""
-
-    def __init__(self, read: Callable[[int, int], list[np.ndarray]], row: int, ahead: int) -> None:
-        self._read, self._row, self._ahead = read, row, ahead
-        self._first = self._until = 0
-        self._terms: list[np.ndarray] = []
-
-    def __call__(self, t: int, count: int) -> list[np.ndarray]:
-        """Returns the terms of the elements t, ..., t + count - 1 along axis 0; of extent 1 if they are equal."""
-        if count > 1:
-            return self._read(t, count)
-        if not self._first <= t < self._until:
-            self._first, self._until = t, t + min(self._ahead, self._row - t % self._row)
-            self._terms = self._read(t, self._until - t)
-        at = t - self._first
-        return [term[at : at + 1] if len(term) > 1 else term for term in self._terms]
 
 
 def _factors(op: Operation, step: Operation) -> tuple[int, int]:
