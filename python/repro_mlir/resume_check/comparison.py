@@ -101,9 +101,10 @@ def compare(expected: Record, actual: Record, offset: int = 0) -> Comparison:
 
 
 def _differing(whole: Step, part: Step) -> list[Key]:
-    """Returns the entries that differ. An owner that only one of the steps knows is ignored: the other process may not
-    have called that model yet."""
+    """Returns the entries that differ. An owner that only one of the steps knows is ignored, unless it is the optimizer
+    that makes the step: the other process may not have called that model yet."""
     owners = {_owner(key) for key in whole.state} & {_owner(key) for key in part.state}
+    owners |= {("hyper-parameter", each.optimizer) for each in (whole, part)}
     keys = dict.fromkeys([*whole.state, *part.state])
     differing = [key for key in keys if whole.state.get(key) != part.state.get(key) and _owner(key) in owners]
     # A variable that one of the processes has not assigned yet is not a difference.

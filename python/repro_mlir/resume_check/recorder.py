@@ -6,10 +6,10 @@
 This file imports only the standard library and PyTorch. `import_hook.py` loads it by its path. The record has one JSON
 object per line:
 
-- `{"step": k, "state": {...}, "inputs": [...], "data": [...], "gradients": {...}, "labels": {...}}`: the k-th call of
-  `Optimizer.step` in this process, k = 1, 2, ... `state` contains the entries that have changed since the last line,
-  with null for entries that no longer exist. It is read before the first forward pass after the last optimizer step.
-  The gradients are those that `Optimizer.step` finds.
+- `{"step": k, "optimizer": "...", "state": {...}, "inputs": [...], "data": [...], "gradients": {...}, "labels":
+  {...}}`: the k-th call of `Optimizer.step` in this process, k = 1, 2, ..., and the key of the optimizer. `state`
+  contains the entries that have changed since the last line, with null for entries that no longer exist. It is read
+  before the first forward pass after the last optimizer step. The gradients are those that `Optimizer.step` finds.
 - `{"end": true, "state": {...}}`: the state at the end of the process.
 - `{"interrupted": true}`: the process ended itself, because the checkpoint exists.
 - `{"full": true}`: the record has reached its limit of bytes.
@@ -321,7 +321,7 @@ class Recorder:
                 gradients[f"{key}\t{name}"] = "none" if parameter.grad is None else digest(parameter.grad)
         self._steps += 1
         line = {"step": self._steps, "state": self._changes(), "inputs": self._inputs, "data": [*self._data]}
-        self._write({**line, "gradients": gradients, "labels": self._labels})
+        self._write({**line, "optimizer": key, "gradients": gradients, "labels": self._labels})
         self._inputs, self._labels = [], {}
         self._data.clear()
 

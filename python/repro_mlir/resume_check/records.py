@@ -51,6 +51,7 @@ class Step:
       inputs: class and digest of the arguments of each call of a module.
       data: DataLoader, position in its iteration and digest of each batch that DataLoaders have returned.
       gradients: the digest of each gradient, by optimizer and parameter.
+      optimizer: the owner, in the keys of the state, that makes the step; "" at the end of the process.
       is_end: whether this is the end of the process.
     """
 
@@ -60,6 +61,7 @@ class Step:
     inputs: list[tuple[str, str]] = field(default_factory=list)
     data: list[tuple[str, int, str]] = field(default_factory=list)
     gradients: dict[str, str] = field(default_factory=dict)
+    optimizer: str = ""
     is_end: bool = False
 
 
@@ -119,6 +121,7 @@ class Record:
                 [tuple(each) for each in line.get("inputs", [])],
                 [tuple(each) for each in line.get("data", [])],
                 line.get("gradients", {}),
+                line.get("optimizer", ""),
                 "end" in line,
             )
 

@@ -18,15 +18,16 @@ TIME = "variable\tmain\tstart"
 STEP = "variable\tmain\tstep"
 
 
-def record(path: Path, *steps: dict[str, str], inputs: str = "", gradients: str = "") -> Record:
+def record(path: Path, *steps: dict[str, str], inputs: str = "", gradients: str = "", optimizer: str = "SGD") -> Record:
     """Writes a record of steps with the given entries; `inputs` and `gradients` have a character for each step."""
     lines = []
     for index, state in enumerate(steps):
-        line = {"step": index + 1, "state": state, "labels": {"SGD\t0.0": "model.weight"}}
+        labels = {f"{optimizer}\t0.0": "model.weight"}
+        line = {"step": index + 1, "optimizer": optimizer, "state": state, "labels": labels}
         if inputs:
             line["inputs"] = [["Linear", inputs[index]]]
         if gradients:
-            line["gradients"] = {"SGD\t0.0": gradients[index]}
+            line["gradients"] = {f"{optimizer}\t0.0": gradients[index]}
         lines.append(json.dumps(line) + "\n")
     path.write_text("".join(lines))
     return Record(path)
@@ -69,6 +70,18 @@ def test_equal_steps_have_no_difference(tmp_path: Path) -> None:
 def test_an_owner_that_only_one_process_knows_is_ignored(tmp_path: Path) -> None:
     whole = record(tmp_path / "a", {WEIGHT: "1", "buffer\tCritic\tmean": "5"})
     assert compare(whole, record(tmp_path / "b", {WEIGHT: "1"})).difference is None
+
+
+def test_another_optimizer_is_a_difference(tmp_path: Path) -> None:
+    rate = "hyper-parameter\t{}\tlr of group 0"
+    whole = record(tmp_path / "a", {rate.format("SGD"): "1"}, gradients="a")
+    resumed = record(tmp_path / "b", {rate.format("Adam"): "1"}, gradients="a", optimizer="Adam")
+    found = compare(whole, resumed).difference
+    (cause,) = causes_of_resume(found, whole, frozenset())
+    assert (found.step, cause.kind) == (1, "hyper-parameter")
+    assert cause.text == (
+        "before step 1: lr of group 0 of SGD is absent; lr of group 0 of Adam is present, expected none"
+    )
 
 
 def test_a_generator_that_changes_gradients_later_is_the_cause(tmp_path: Path) -> None:
