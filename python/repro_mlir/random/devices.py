@@ -149,4 +149,7 @@ _OF_BITS: dict[str, Any] = {"uniform": uniform, "normal": _normal, "bernoulli": 
 
 def dropout(x: Any, probability: float, kept: torch.Tensor | None) -> torch.Tensor:
     """Returns kept * x * (1 / (1 - probability)), or zeros if `kept` is None; autograd computes its gradient."""
-    return torch.zeros_like(x) if kept is None else kept * x * (1.0 / (1.0 - probability))
+    if kept is None:
+        # Autograd needs a result that depends on x; a product would keep NaN and infinity.
+        return x.masked_fill(torch.ones((), dtype=torch.bool, device=x.device), 0.0)
+    return kept * x * (1.0 / (1.0 - probability))

@@ -106,7 +106,12 @@ def test_dropout_is_that_of_numpy_and_has_a_gradient(dtype: str) -> None:
     assert torch.equal(x.grad != 0, found != 0)
     own = generator()
     assert random.dropout(x, 0.3, generator=own, training=False) is x and own.site == SITE
-    assert not random.dropout(x, 1.0, generator=own).any()
+    with torch.no_grad():
+        x[0, :2] = torch.tensor([torch.nan, -torch.inf])
+    x.grad = None
+    dropped = random.dropout(x, 1.0, generator=own)
+    dropped.sum().backward()
+    assert not dropped.any() and torch.equal(x.grad, torch.zeros_like(x))
 
 
 def test_parts_are_those_of_dtensor() -> None:
