@@ -60,7 +60,7 @@ _LIBRARY = sysconfig.get_paths()["stdlib"]
 
 def digest(tensor: torch.Tensor) -> str:
     """Returns a digest of a tensor's element type, shape and values, as hexadecimal text; "unreadable" for a tensor
-    without values, such as one on the device meta."""
+    without readable values, such as one on the device meta."""
     try:
         return _digest_of_values(tensor)
     except (RuntimeError, TypeError, ValueError):
@@ -72,12 +72,19 @@ def _digest_of_values(tensor: torch.Tensor) -> str:
     if hasattr(tensor, "to_local"):
         # A DTensor: this process has one shard.
         tensor = tensor.to_local()
+    if hasattr(tensor, "__tensor_flatten__"):
+        # A subclass without memory of its own, such as a quantized tensor.
+        names, _ = tensor.__tensor_flatten__()
+        parts = [f"{tensor.dtype}{tuple(tensor.shape)}", *(digest(getattr(tensor, name)) for name in names)]
+        return _text_digest("\n".join(parts))
     tensor = tensor.detach()
     if tensor.layout in (torch.sparse_coo, torch.sparse_csr):
         tensor = tensor.to_dense()
     hashed = hashlib.blake2b(f"{tensor.dtype}{tuple(tensor.shape)}".encode(), digest_size=12)
     held = tensor.resolve_conj().resolve_neg().to("cpu").contiguous()
     size = held.numel() * held.element_size()
+    if size and not held.data_ptr():
+        raise ValueError("expected a tensor with memory")
     if size:
         hashed.update(memoryview((ctypes.c_char * size).from_address(held.data_ptr())))
     return hashed.hexdigest()
