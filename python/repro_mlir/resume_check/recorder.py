@@ -78,7 +78,7 @@ def _digest_of_values(tensor: torch.Tensor) -> str:
         parts = [f"{tensor.dtype}{tuple(tensor.shape)}", *(digest(getattr(tensor, name)) for name in names)]
         return _text_digest("\n".join(parts))
     tensor = tensor.detach()
-    if tensor.layout in (torch.sparse_coo, torch.sparse_csr):
+    if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
     hashed = hashlib.blake2b(f"{tensor.dtype}{tuple(tensor.shape)}".encode(), digest_size=12)
     held = tensor.resolve_conj().resolve_neg().to("cpu").contiguous()

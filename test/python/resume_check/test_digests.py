@@ -48,6 +48,11 @@ def test_a_tensor_that_wraps_others_has_their_values() -> None:
     assert digest(Wrapped(torch.ones(3))) != digest(Wrapped(torch.zeros(3)))
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc], ids=str)
+def test_a_sparse_tensor_has_its_values(layout: Any) -> None:
+    assert digest(torch.eye(3).to_sparse(layout=layout)) == digest(torch.eye(3))
+
+
 @pytest.mark.parametrize("tensor", [torch.ones(3, device="meta"), Opaque(torch.ones(3))], ids=["meta", "opaque"])
 def test_a_tensor_without_values_is_unreadable(tensor: Any) -> None:
     assert digest(tensor) == "unreadable"
