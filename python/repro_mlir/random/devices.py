@@ -38,10 +38,14 @@ _MARGIN = 2.0**-46
 
 
 def device_of(device: Any) -> torch.device:
-    """Returns a device of PyTorch. Raises ReproError if PyTorch does not know it."""
+    """Returns a device of PyTorch. Raises ReproError if PyTorch does not know it or cannot use it here."""
     try:
-        return torch.device(device)
-    except (RuntimeError, TypeError) as error:
+        found = torch.device(device)
+        if found.type != "cpu":
+            torch.empty(0, device=found)
+        return found
+    except (RuntimeError, TypeError, AssertionError) as error:
+        # Builds of PyTorch without CUDA fail with AssertionError.
         reason = str(error).partition("\n")[0]
         raise ReproError(f"expected a device of PyTorch, such as 'cpu' or 'cuda', got {device!r}: {reason}") from None
 

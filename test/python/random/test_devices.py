@@ -150,9 +150,14 @@ def test_wrong_shardings_are_one_error(message: str, arguments: tuple[Any, ...])
         local_slices(shape, mesh, coordinate, placements)
 
 
+UNUSABLE = "mps" if torch.cuda.is_available() else "cuda"
+"""A device that this machine does not have."""
+
+
 @pytest.mark.parametrize(
     ("message", "keywords"),
     [
+        (f"expected a device of PyTorch, .*, got '{UNUSABLE}'", {"device": UNUSABLE}),
         ("expected a device of PyTorch, such as 'cpu' or 'cuda', got 'gpu'", {"device": "gpu"}),
         ("expected a device of PyTorch, such as 'cpu' or 'cuda', got 1.5", {"device": 1.5}),
         ("element types float32, .*, got torch.int8", {"dtype": torch.int8}),
