@@ -83,27 +83,34 @@ class Record:
         self.labels: dict[str, str] = {}
         self.batches: dict[str, int] = {}
         self.moving: dict[Key, int] = {}
-        for line in self._lines():
-            if line.get("full"):
-                raise ReproError(
-                    f"{path.stem}: the record of its state has reached {path.stat().st_size >> 20} MiB; "
-                    "expected fewer steps (--steps)"
-                )
-            if "failed" in line:
-                raise ReproError(f"{path.stem}: the recorder failed: {foreign(str(line['failed']))}")
-            self.labels.update(line.get("labels", {}))
-        for step in self.steps():
+        for step in self._steps(self._checked_lines()):
             self.moving.update(dict.fromkeys(step.changed, step.number))
             if not step.is_end:
                 self.count = step.number
             if step.inputs:
                 self.batches.setdefault(step.inputs[0][1], step.number)
 
+    def _checked_lines(self) -> Iterator[dict[str, Any]]:
+        for line in self._lines():
+            if line.get("full"):
+                raise ReproError(
+                    f"{self.path.stem}: the record of its state has reached {self.path.stat().st_size >> 20} MiB; "
+                    "expected fewer steps (--steps)"
+                )
+            if "failed" in line:
+                raise ReproError(f"{self.path.stem}: the recorder failed: {foreign(str(line['failed']))}")
+            self.labels.update(line.get("labels", {}))
+            yield line
+
     def steps(self) -> Iterator[Step]:
         """Yields the steps, and at last the end of the process if it is recorded."""
+        return self._steps(self._lines())
+
+    @staticmethod
+    def _steps(lines: Iterator[dict[str, Any]]) -> Iterator[Step]:
         state: dict[Key, str] = {}
         number = 0
-        for line in self._lines():
+        for line in lines:
             if "state" not in line:
                 continue
             number += 1
