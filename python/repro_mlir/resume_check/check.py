@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 from repro_mlir.base.progress import Progress
 from repro_mlir.resume_check.comparison import Difference, compare
 from repro_mlir.resume_check.findings import (
@@ -103,7 +105,8 @@ def check_resume(
       timeout: the limit on the time of each run, in seconds.
       interrupt: a path with placeholders; the first run is ended before the step that follows its creation.
     Raises:
-      ReproError: a run fails, takes too long, writes no checkpoint or makes another number of steps than expected.
+      ReproError: a run fails, takes too long, writes no checkpoint or makes another number of steps than expected; or
+        the path of `interrupt` is empty or exists before the first run.
     """
     run.require("save")
     run.require("steps", "total", "more")
@@ -125,6 +128,9 @@ def check_resume(
             until = None
             if interrupt is not None and part == "first":
                 (until,) = interrupt.filled({key: str(value) for key, value in values.items()})
+                if not until or os.path.exists(until):
+                    found = f"{foreign(until)}, which exists before the run" if until else "an empty path"
+                    raise ReproError(f"--interrupt: expected a file that the first run creates, got {found}")
             record = run_script(run_name, filled, folder, timeout, until)
             shown.advance(run_name)
             return record

@@ -154,6 +154,8 @@ def test_a_script_that_cannot_be_checked_is_one_error(forks, capsys, broken, mes
         (["--run", "x {steps}"], "--run: expected the placeholder {save} in the command, found none"),
         (["--run", "x {save}"], "--run: expected the placeholder {steps} or {total} or {more} in the command"),
         (["--run", "x {steps} {save}", "--resume", "x"], "--resume: expected the placeholder {resume}"),
+        (["--run", "x {steps} {save}", "--interrupt", "."], "--interrupt: expected a file that the first run creates"),
+        (["--run", "x {steps} {save}", "--interrupt", ""], "--interrupt: expected a file that the first run creates"),
         (["--run", "sh -c exit {steps} {save}"], "the first run made no optimizer step that could be seen"),
         (["--run", "no-such-program {steps} {save}"], "the first run failed with exit status 1: "),
     ],
