@@ -4,7 +4,8 @@
 """Starts the recorder in a process as soon as its script has imported PyTorch, in any Python environment.
 
 This file imports only the standard library. A `sitecustomize` module, which Python imports at its start, loads this
-file by its path (`runs.py`). The script's own order of imports and its environment variables stay as they are.
+file by its path (`runs.py`). The script's own order of imports and its environment variables other than PYTHONPATH stay
+as they are.
 """
 
 from __future__ import annotations
