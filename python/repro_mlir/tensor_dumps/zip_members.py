@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zipfile
 from collections.abc import Callable
@@ -28,12 +29,15 @@ def member_spans(path: str, known: Callable[[str], bool], what: str, follow: boo
     """
     with open_archive(path, known, what, follow=follow, streamed=True) as archive:
         file = cast(BinaryIO, archive.fp)
+        size = os.fstat(file.fileno()).st_size
         found = {member.filename: _span(path, follow, file, member) for member in archive.infolist()}
     end = 0
     for name, span in sorted(found.items(), key=lambda each: each[1].offset):
         if span.offset < end:
             raise ReproError(f"{path}: expected {what}, got member {foreign(name)}, which overlaps another member")
         end = span.offset + (span.size if span.deflated is None else span.deflated)
+        if end > size:
+            raise ReproError(f"{path}: expected {what}, got member {foreign(name)}, which lies outside of the file")
     return found
 
 

@@ -110,6 +110,15 @@ def deflate_bomb() -> bytes:
     return bytes(data[:name_end]) + packed + bytes(data[name_end + old :])
 
 
+def long_member() -> bytes:
+    """Returns a checkpoint with a view of 12 GB, and a member that declares almost 4 GiB, of which views may have a
+    multiple."""
+    members = {"x/data.pkl": tensor_pickle((3 * 10**9,), (0,)), "x/data/0": bytes(64), "x/data/1": bytes(2)}
+    data = bytearray(zipped(members))
+    struct.pack_into("<II", data, data.rindex(b"PK\1\2") + 20, 2**32 - 16, 2**32 - 16)
+    return bytes(data)
+
+
 HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000), }"
 FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "empty": ("x.npy", lambda: b"", "got an empty file"),
@@ -161,6 +170,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "dimensions": ("x.pt", lambda: checkpoint(tensor_pickle((1,) * 99, (1,) * 99)), "more than 64 dimensions"),
     "33 dimensions": ("x.pt", lambda: checkpoint(tensor_pickle((1,) * 33, (1,) * 33)), "at most 32 dimensions, got 33"),
     "no storage": ("x.pt", lambda: checkpoint(tensor_pickle((16,), (1,), key="../0")), "uncompressed member ../0"),
+    "long member": ("x.pt", long_member, "got member x/data/1, which lies outside of the file"),
     "truncated checkpoint": ("x.pt", lambda: checkpoint(tensor_pickle((16,), (1,)))[:-1], "got a damaged"),
 }  # fmt: skip
 
