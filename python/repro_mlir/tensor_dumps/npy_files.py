@@ -20,6 +20,8 @@ from repro_mlir.tensor_dumps.zip_members import member_spans
 _HEADER_BYTES = 1 << 14
 """The number of bytes that a header may have; the header of an array has about a hundred."""
 
+_MOST_EXTENT = 2**62
+
 _NAMES = {"f2": "f16", "f4": "f32", "f8": "f64", "c8": "complex<f32>", "c16": "complex<f64>", "b1": "i1"}
 _NAMES |= {f"i{size}": f"i{8 * size}" for size in (1, 2, 4, 8)} | {f"u{size}": f"ui{8 * size}" for size in (1, 2, 4, 8)}
 _EXPECTED = "a .npy file of numbers"
@@ -45,6 +47,9 @@ def read_npy(span: Span) -> StoredTensor:
             raise ValueError(f"version {version}")
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, is_column_major, dtype = read(beginning)
+        # Python does not print integers of thousands of digits.
+        if any(abs(extent) > _MOST_EXTENT for extent in shape):
+            raise ValueError(f"an extent above {_MOST_EXTENT:,}")
     except Exception as error:
         # NumPy can raise any exception for a damaged header.
         raise ReproError(f"{span.path}: expected {_EXPECTED}, got another header ({foreign(str(error))})") from None

@@ -128,6 +128,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "longer npy": ("x.npy", lambda: npy() + b"0", "expected 4,128 bytes for this header, got 4,129"),
     "huge npy": ("x.npy", lambda: npy_of_header(HUGE, bytes(64)), "expected 4,000,000,000,"),
     "negative npy": ("x.npy", lambda: npy_of_header(HUGE.replace("(1000000", "(-1")), "of at least 0"),
+    "endless npy": ("x.npy", lambda: npy_of_header(HUGE.replace("1000000,", f"0x{'f' * 5000},")), "an extent above"),
+    "endless negative npy": (
+        "x.npy", lambda: npy_of_header(HUGE.replace("1000000,", f"-0x{'f' * 5000},")), "an extent above",
+    ),
     "nested npy header": ("x.npy", lambda: npy_of_header("(" * 9000), "got another header"),
     "code as header": ("x.npy", lambda: npy_of_header("__import__('os').abort()"), "got another header"),
     "objects": ("x.npy", lambda: npy(np.array([_Reference(os.system, "touch ran")], object)), "of Python objects"),
