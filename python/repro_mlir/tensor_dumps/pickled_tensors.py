@@ -16,7 +16,7 @@ from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.tensors import LONGEST_NAME
 from repro_mlir.base.printing import foreign
 from repro_mlir.tensor_dumps.element_kinds import KINDS, ElementKind, bits_kind
-from repro_mlir.tensor_dumps.pickle_machine import MOST_BYTES, PickledTensor, interpret
+from repro_mlir.tensor_dumps.pickle_machine import MOST_BYTES, PickledTensor, Storage, interpret
 from repro_mlir.tensor_dumps.stored_tensors import Span, StoredTensor
 from repro_mlir.tensor_dumps.zip_members import member_spans
 
@@ -72,6 +72,8 @@ def read_checkpoint(path: str, follow: bool) -> dict[str, StoredTensor | np.ndar
             tensor.check(name)
             found[name] = tensor
             total += tensor.size * tensor.kind.itemsize
+        elif isinstance(value, Storage):
+            raise ReproError(f"{path}: expected tensors, got a storage as {foreign(name)!r}: save a tensor of it")
         else:
             plain = _plain(value)
             characters += len(plain) if isinstance(plain, str) else 0

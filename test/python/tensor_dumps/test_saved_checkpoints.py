@@ -115,6 +115,7 @@ def test_views_containers_and_other_values(tmp_path: Path) -> None:
         ("conjugate", "a tensor with the conjugate or the negative bit"),
         ("script", "expected tensors, numbers, strings and containers"),
         ("sparse", "got torch._utils._rebuild_sparse_tensor"),
+        ("storage", "expected tensors, got a storage as 's': save a tensor of it"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -132,6 +133,7 @@ def test_other_files_of_torch_are_refused(
             "model": model,
             "conjugate": conjugate,
             "sparse": torch.eye(2).to_sparse(),
+            "storage": {"s": torch.ones(2).untyped_storage()},
         }
         torch.save(values[name], path, _use_new_zipfile_serialization=name != "legacy")
     assert main(["diff", "--dumps", path, path]) == 2
