@@ -218,6 +218,8 @@ class _Machine:
             self.push(_tensor(storage, storage.dtype, offset, shape, strides))
         elif function is _Known.TENSOR_OF_TYPE:
             storage, offset, shape, strides, _, _, dtype = arguments[:7]
+            if type(dtype) is not _Type:
+                raise ValueError("a tensor whose type is not an element type")
             _refuse_lazy(arguments[7:])
             self.push(_tensor(storage, dtype.name, offset, shape, strides))
         elif function is _Known.PARAMETER and type(arguments[0]) is PickledTensor:

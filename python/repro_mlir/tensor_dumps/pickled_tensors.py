@@ -61,7 +61,10 @@ def read_checkpoint(path: str, follow: bool) -> dict[str, StoredTensor | np.ndar
         data = file.read(pickled.size)
         if order := spans.get(f"{root}/byteorder"):
             file.seek(order.offset)
-            is_big = file.read(min(order.size, 16)).strip() == b"big"
+            written = file.read(min(order.size, 16))
+            if order.deflated is not None or written not in (b"little", b"big"):
+                raise ReproError(f"{path}: expected the member byteorder to contain little or big, got other bytes")
+            is_big = written == b"big"
     found: dict[str, StoredTensor | np.ndarray | str] = {}
     total = characters = 0
     for name, value in _Leaves(path).of(interpret(data, f"{path}: data.pkl")):

@@ -175,6 +175,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "33 dimensions": ("x.pt", lambda: checkpoint(tensor_pickle((1,) * 33, (1,) * 33)), "at most 32 dimensions, got 33"),
     "no storage": ("x.pt", lambda: checkpoint(tensor_pickle((16,), (1,), key="../0")), "uncompressed member ../0"),
     "long member": ("x.pt", long_member, "got member x/data/1, which lies outside of the file"),
+    "byte order": (
+        "x.pt", lambda: zipped({"x/data.pkl": tensor_pickle((1,), (1,)), "x/byteorder": b"mixed", "x/data/0": b"1234"}),
+        "the member byteorder to contain little or big",
+    ),
     "truncated checkpoint": ("x.pt", lambda: checkpoint(tensor_pickle((16,), (1,)))[:-1], "got a damaged"),
 }  # fmt: skip
 
