@@ -54,7 +54,7 @@ def register(commands: Commands) -> None:
         "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
     )
     set_names(targets, lambda: ["eager", *target_names()], in_help=False)
-    command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
+    command.add_argument("--steps", type=positive, metavar="N", help="steps of a script, at most (1)")
     command.add_argument(
         "--ulps", type=int, default=0, metavar="N", help="accept elements that differ by at most N ulps (0)"
     )
@@ -92,7 +92,7 @@ def _diff_dumps(options: argparse.Namespace) -> int:
 
     if len(options.runs) != 2:
         raise ReproError(f"--dumps: expected two files or folders, got {len(options.runs)} names")
-    others = ("targets", "ulps", "threads", "exact_digits", "precision")
+    others = ("targets", "steps", "ulps", "threads", "exact_digits", "precision")
     given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
     if given:
         raise ReproError(
@@ -103,6 +103,8 @@ def _diff_dumps(options: argparse.Namespace) -> int:
         raise ReproError(f"--pattern: expected one pattern, or one for each folder, got {len(patterns)}")
     if options.pattern and options.manifest:
         raise ReproError("expected --pattern or --manifest, got both")
+    if options.html:
+        check_can_write(options.html)
     first, second = (
         list_side(run, pattern, options.manifest)
         for run, pattern in zip(options.runs, (patterns[0], patterns[-1]), strict=True)
@@ -129,7 +131,7 @@ def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference 
     return diff(
         *options.runs,
         targets=targets,
-        steps=options.steps,
+        steps=options.steps or 1,
         ulps=options.ulps,
         threads=options.threads,
         **numerics_of(options),

@@ -237,6 +237,8 @@ def test_a_manifest_gives_order_and_modules(tmp_path: Path) -> None:
         (["a", "a", "--pattern", "{step}/x", "--manifest", "m"], "expected --pattern or --manifest, got both"),
         (["a", "a", "--manifest", "m.jsonl"], "m.jsonl: No such file"),
         (["a", "a", "--ulps", "3"], "expected no options for runs, got --ulps"),
+        (["a", "a", "--steps", "1"], "expected no options for runs, got --steps"),
+        (["a", "missing", "--html", "none/page.html"], "none/page.html: No such file"),
         (["a", "a", "--pattern", "step*/*.npy"], "expected one tensor with the name '', got two: give"),
     ],
 )
