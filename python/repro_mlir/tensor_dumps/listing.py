@@ -128,8 +128,10 @@ def _files(folder: str) -> list[str]:
     def refuse(error: OSError) -> None:
         raise ReproError(f"cannot read {error.filename}: {error.strerror}")
 
-    for place, _, names in os.walk(folder, onerror=refuse):
+    for place, folders, names in os.walk(folder, onerror=refuse):
         relative = PurePosixPath(os.path.relpath(place, folder).replace(os.sep, "/"))
+        # os.walk does not enter linked folders. They count as files, so that they are refused or counted as ignored.
+        names += [name for name in folders if os.path.islink(os.path.join(place, name))]
         found += [str(relative / name) for name in names]
         if len(found) > _MOST_FILES:
             raise ReproError(f"{folder}: expected at most {_MOST_FILES:,} files")

@@ -240,6 +240,10 @@ def test_links_and_special_files(tmp_path: Path, capsys: pytest.CaptureFixture) 
         assert main(run) == 2
         assert message in capsys.readouterr().err
         place.unlink()
+    np.save(tmp_path / "a" / "z.npy", ARRAY)
+    (tmp_path / "a" / "folder").symlink_to(tmp_path)
+    assert main(run) == 0
+    assert "(1 other files ignored)" in capsys.readouterr().out
     # A file that the user names may be a link.
     (tmp_path / "named.npy").symlink_to(tmp_path / "secret.npy")
     assert main(["diff", "--dumps", str(tmp_path / "named.npy"), str(tmp_path / "secret.npy")]) == 0
