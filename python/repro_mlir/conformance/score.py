@@ -93,7 +93,11 @@ def _converted(result: object, expected: Array, name: str) -> np.ndarray:
         return found
     if found.dtype.kind not in "iub":
         raise ValueError(f"expected {name} of integers, got {found.dtype}")
-    return found.astype(want.dtype)
+    converted = found.astype(want.dtype)
+    # Signed integers of the same width have the same bits; a wider integer must not lose any.
+    if (converted.astype(found.dtype) != found).any():
+        raise ValueError(f"expected {name} of integers that {want.dtype} contains, got {found.dtype}")
+    return converted
 
 
 def _is_nan(values: np.ndarray, form: str) -> np.ndarray:

@@ -127,6 +127,16 @@ def test_floats_in_place_of_codes() -> None:
     assert found is not None and "expected codes of integers, got float64" in found.error
 
 
+@pytest.mark.parametrize(("dtype", "more", "is_right"), [("i1", 0, True), ("i8", 0, True), ("i8", 256, False)])
+def test_integers_of_other_widths(dtype: str, more: int, is_right: bool) -> None:
+    """Codes of another integer type are right if they have the same value, or the same width and bits."""
+    group = groups()["round/f8E5M2/rne/saturate"]
+    codes = group.outputs["codes"].values
+    found = score(group, lambda *given: {"codes": codes.astype(dtype) + more})
+    assert found is not None and (found.right == found.cases) == is_right
+    assert ("expected codes of integers that uint8 contains" in found.error) != is_right
+
+
 LIBRARY = """
 import numpy as np
 
