@@ -24,6 +24,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files import json_shapes, json_text
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.printing import foreign
 from repro_mlir.conformance.group import Array, Group, file_name
 
 FORM = "repro-vectors"
@@ -189,7 +190,11 @@ def _read_group(folder: Path, record: dict[str, Any], where: str, known: dict[tu
         array = _read_array(folder, each, where, known)
         if array.values.shape[:1] != (record["cases"],):
             raise ReproError(f"{where}: expected {record['cases']} cases in each array, got shape {each['shape']}")
+        if any(each["name"] in named for named in arrays.values()):
+            raise ReproError(f"{where}: expected one array {foreign(each['name'])}, got two")
         arrays[each["role"]][each["name"]] = array
+    if not arrays["output"] or len(arrays["kinds"]) != 1:
+        raise ReproError(f"{where}: expected an output and one array of kinds")
     kinds = arrays["kinds"].get("kinds", Array(np.zeros(0, np.uint8))).values
     if kinds.dtype != np.uint8 or kinds.shape != (record["cases"],) or (kinds >= len(record["kinds"])).any():
         raise ReproError(f"{where}: expected an array kinds with a number below {len(record['kinds'])} for each case")
