@@ -160,8 +160,7 @@ def _fold(inputs: Arrays, parameters: Parameters) -> Arrays:
             return arithmetic.fma(x[t : t + count], np.moveaxis(inputs["y"], -1, 0)[t : t + count], acc)
         return combine(acc, x[t : t + count])
 
-    with float_environment(), np.errstate(all="ignore"):
-        return {"total": canonical(folds.ordered_fold(order, [len(x)], start, init, step, combine), F32_TYPE)}
+    return {"total": canonical(folds.ordered_fold(order, [len(x)], start, init, step, combine), F32_TYPE)}
 
 
 OPERATIONS: dict[str, Callable[[Arrays, Parameters], Arrays]] = {
