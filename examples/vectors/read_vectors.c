@@ -66,7 +66,8 @@ int main(int argc, char **argv) {
   char found[65];
   size_t bytes = 0, groups = 0, right = 0, cases = 0;
   uint8_t *x = NULL;
-  snprintf(path, sizeof path, "%s/vectors.json", argc > 1 ? argv[1] : ".");
+  const char *folder = argc > 1 ? argv[1] : ".";
+  snprintf(path, sizeof path, "%s/vectors.json", folder);
   FILE *list = fopen(path, "r");
   while (list && fgets(line, sizeof line, list)) {
     char *rest = strstr(line, "\"file\": ");
@@ -77,7 +78,7 @@ int main(int argc, char **argv) {
     sscanf(line, "{\"name\": \"%63[^\"]\"", name);
     sscanf(rest, "\"file\": \"%255[^\"]\", \"bytes\": %zu, \"sha256\": \"%64s",
            file, &bytes, hash);
-    snprintf(path, sizeof path, "%s/%s", argv[1], file);
+    snprintf(path, sizeof path, "%s/%s", folder, file);
     FILE *stream = strchr(file, '/') ? NULL : fopen(path, "rb");
     uint8_t *data = malloc(bytes + 1);
     int whole = stream && data && fread(data, 1, bytes + 1, stream) == bytes;
