@@ -76,7 +76,8 @@ class Span:
         while not stream.eof:
             if not data:
                 data = file.read(min(left, _PART_BYTES))
-                left -= len(data)
+                # A file that became shorter has no more bytes.
+                left = left - len(data) if data else 0
             try:
                 part = stream.decompress(data, _PART_BYTES)
             except zlib.error as error:
