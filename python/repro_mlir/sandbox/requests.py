@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from typing import Any
 
 from repro_mlir.base.errors import ReproError, StepFailed
@@ -116,7 +117,7 @@ def interpret(data: bytes, inputs: bytes) -> bytes:
 @functools.cache
 def can_confine() -> bool:
     """Returns whether this system can limit the resources of child processes as server.py does: Linux. Elsewhere this
-    process does the work itself. The work can then be limited only by sizes, not by time and memory."""
+    process does the work itself, with a warning. The work can then be limited only by sizes, not by time and memory."""
     try:
         import resource  # noqa: F401
     except ImportError:
@@ -167,6 +168,13 @@ class _Server:
         status, its answer, and the last part of its error output. Without child processes, this process does the work
         and returns status 0."""
         if not can_confine():
+            # Python shows a warning of one line of code once.
+            warnings.warn(
+                f"programs are read without limits on time and memory, which this package sets on Linux only "
+                f"({sys.platform}): interrupt the process if it takes too long",
+                RuntimeWarning,
+                stacklevel=3,
+            )
             worker = registered("sandbox worker")
             assert worker is not None
             return 0, worker.perform(request), b""
