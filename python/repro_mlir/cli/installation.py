@@ -275,7 +275,7 @@ def _cache() -> tuple[Cache, list[str]]:
     size = 0
     try:
         size = usage().bytes
-        if not os.access(beneath, os.W_OK):
+        if not beneath.is_dir() or not os.access(beneath, os.W_OK | os.X_OK):
             faults.append(f"{path}: the cache cannot be written: set {VARIABLE} to a folder that this user can write")
     except ReproError as error:
         faults.append(f"{error}: set {VARIABLE} to another folder")

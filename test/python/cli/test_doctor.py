@@ -92,6 +92,9 @@ def test_faults_of_the_cache_and_the_disk(capsys, monkeypatch, tmp_path: Path) -
     monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file"))
     (fault,) = examined(capsys, 1)["faults"]
     assert "cannot use this folder as the cache" in fault and "set REPRO_MLIR_CACHE to another folder" in fault
+    monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "cache"))
+    (fault,) = examined(capsys, 1)["faults"]
+    assert "the cache cannot be written: set REPRO_MLIR_CACHE to a folder" in fault
     monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: namedtuple("Usage", "total used free")(10, 9, 1 << 20))
     (fault,) = examined(capsys, 1)["faults"]
