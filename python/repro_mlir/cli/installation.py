@@ -210,10 +210,9 @@ def _doors(required: dict[str, list[Requirement]]) -> Iterable[Door]:
         missing = tuple(each for each in wanted if _installed(each) is None)
         command = f"pip install '{_PACKAGE}[{','.join(extras)}]'"
         yield Door(name, not missing, missing, command)
-    if not any(_installed(each) for each in ("tensorflow", "tensorflow-cpu")):
-        yield Door("TensorFlow", False, ("tensorflow-cpu",), f"pip install tensorflow-cpu '{_PACKAGE}[jax]'")
-    else:
-        yield Door("TensorFlow", _installed("jaxlib") is not None, (), f"pip install '{_PACKAGE}[jax]'")
+    tensorflow = "tensorflow" if _installed("tensorflow") else "tensorflow-cpu"
+    missing = tuple(each for each in (tensorflow, "jaxlib") if _installed(each) is None)
+    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow} '{_PACKAGE}[jax]'")
     missing = () if _installed("mpi4py") else ("mpi4py",)
     yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
 

@@ -79,6 +79,18 @@ def test_missing_packages_are_no_faults(capsys, monkeypatch) -> None:
     assert "missing: torch, torch-mlir; pip install 'repro-mlir[torch]'" in capsys.readouterr().out
 
 
+def test_tensorflow_needs_jaxlib(capsys, monkeypatch) -> None:
+    for tensorflow, jaxlib, missing in (
+        ({"tensorflow": "2.21.0", "tensorflow-cpu": None}, None, ["jaxlib"]),
+        ({"tensorflow": None, "tensorflow-cpu": "2.21.0"}, "0.10.2", []),
+        ({"tensorflow": None, "tensorflow-cpu": None}, None, ["tensorflow-cpu", "jaxlib"]),
+    ):
+        with monkeypatch.context() as patch:
+            with_versions(patch, {**tensorflow, "jaxlib": jaxlib})
+            (door,) = [each for each in examined(capsys)["doors"] if each["name"] == "TensorFlow"]
+        assert door["missing"] == missing and door["ready"] == (not missing)
+
+
 def test_a_gpu(capsys, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     monkeypatch.setenv("REPRO_CERTIFICATES", str(tmp_path))
