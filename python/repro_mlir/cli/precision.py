@@ -54,15 +54,21 @@ def register(commands: Commands) -> None:
 
 
 class _ListRecipes(argparse.Action):
-    """The action of --list: prints the names of the recipes and exits, so that no script is required."""
+    """The action of --list: replaces the command by one that prints the names of the recipes and needs no script."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, options: argparse.Namespace, *_: Any) -> None:
-        names = [*recipe_names()]
-        tell(*([json.dumps(names)] if options.json else names))
-        parser.exit()
+        for each in parser._actions:
+            each.required = False
+        options.command = _list
+
+
+def _list(options: argparse.Namespace) -> int:
+    names = [*recipe_names()]
+    tell(*([json.dumps(names)] if options.json else names))
+    return 0
 
 
 def _precision(options: argparse.Namespace) -> int:
