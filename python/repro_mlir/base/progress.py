@@ -175,9 +175,9 @@ class Progress:
     def _line(self) -> str:
         """Returns the state of the work as a line for streams that are not terminals."""
         whole = time.perf_counter() - self._start
-        now = f"{_phases[-1]} ..." if _phases else ""
-        parts = [self._text(f"{self.label} {self.done}/{self.total}"), f"after {whole:.0f} s", now]
-        return "  ".join(part for part in parts if part)
+        parts = [self._text(f"{self.label} {self.done}/{self.total}"), f"after {whole:.0f} s"]
+        # A thread calls this, and the phase may end at any time: a slice never fails.
+        return "  ".join([*parts, *(f"{phase} ..." for phase in _phases[-1:])])
 
     def _text(self, begin: str) -> str:
         """Returns `begin` with rate, time left and note."""
@@ -212,5 +212,5 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
 
 
 def _phase_line(begin: float) -> str:
-    phase = _phases[-1] if _phases else "working"
+    (phase,) = _phases[-1:] or ["working"]
     return f"{phase} ...  after {time.perf_counter() - begin:.0f} s"
