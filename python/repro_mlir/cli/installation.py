@@ -234,15 +234,20 @@ def _tensor_cores(targets: Iterable[Target]) -> str:
     """Describes the tensor cores of this machine's GPU, and the driver."""
     if all(each.execution == COMPILED for each in targets if each.name == "cuda"):
         return "no GPU: the ptx-emulator computes the bits of one"
-    from repro_mlir.runner.certificates import path_of
+    from repro_mlir.runner.certificates import UNITS, certificate_for, path_of
     from repro_mlir.runner.device import Device
+    from repro_mlir.runner.execution import choose_architecture
 
     device = Device()
     try:
         name = f"{device.name}, CUDA {device.driver.version()}"
-        if path_of(device).exists():
-            return f"{name}, certified: +tensor-cores can be used"
-        return f"{name}, not certified: repro certify-device"
+        if not path_of(device).exists():
+            return f"{name}, not certified: repro certify-device"
+        try:
+            certificate_for(device, choose_architecture([*UNITS], device.capability, "this package"))
+        except ReproError as error:
+            return f"{name}, not certified: {error}: repro certify-device"
+        return f"{name}, certified: +tensor-cores can be used"
     finally:
         device.close()
 

@@ -13,6 +13,8 @@ import pytest
 import repro_mlir
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
+from repro_mlir.runner.certificates import UNITS, Certificate, path_of, write_certificate
+from repro_mlir.runner.device import Device
 from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 
@@ -97,6 +99,13 @@ def test_a_gpu(capsys, monkeypatch, tmp_path: Path) -> None:
     found = examined(capsys)
     assert found["tensor_cores"].endswith("not certified: repro certify-device")
     assert {each["name"]: each["ready"] for each in found["doors"]}["cuda"]
+    device = Device()
+    path, architecture = path_of(device), f"sm_{10 * device.capability[0] + device.capability[1]}"
+    for driver, told in (("another", "not certified: "), (device.driver.identity(), "certified: +tensor-cores can be")):
+        write_certificate(Certificate(device.name, driver, UNITS[architecture], ()), path)
+        assert f", {told}" in examined(capsys)["tensor_cores"]
+    path.write_text("{}")
+    assert ", not certified: " in examined(capsys)["tensor_cores"]
 
 
 def test_faults_of_the_cache_and_the_disk(capsys, monkeypatch, tmp_path: Path) -> None:
