@@ -115,8 +115,8 @@ public:
     // `near` is expm1(x) for n = 0: x (sinh(r)/r + (cosh(r) - 1)/r).
     Fixed factor = sum(6).plus(p.sinh).plusSigned(p.cosh, p.sign).value(1.25);
     Fixed near = multiply(f.mantissa, factor, 7);
-    // `far` is the magnitude for n != 0: 2^n (e^r - 2^-n), where 2^n is applied
-    // by round(), or 1 - 2^n e^r for a negative n.
+    // `far` is the magnitude for n != 0: 2^n (e^r - 2^-n) for a positive n,
+    // where round() applies 2^n, and 1 - 2^n e^r for a negative n.
     I64 below = m.sar(p.n, 63);
     Fixed e = power(p);
     Fixed scale = powerOfTwo(i(0) - negateIf(below, p.n));

@@ -27,7 +27,7 @@ _OF_SCALES = ("infinity", "nan", "least", "largest", "history", "margin", "algor
 
 
 def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Returns the recipe that a user has passed: a `Recipe`, a name, JSON, or the path of a JSON file.
+    """Returns the recipe that a user has passed: a `Recipe`, a name, JSON (text or a mapping), or the path of a file.
 
     Raises:
       ReproError: the argument is none of these.

@@ -27,14 +27,14 @@ class Generator:
 
     Each draw takes the next site, and `next_step` begins the next step at site 0. So a loop that calls `next_step`
     once per iteration draws what a compiled training step draws with the same seed, step number and order of draws. A
-    generator contains neither a device nor numbers that it has drawn.
+    generator belongs to no device and does not keep the numbers that it has drawn.
     """
 
     def __init__(self, seed: int = 0, *, step: int = 0, site: int = 0) -> None:
         """Creates a generator.
 
         Args:
-          seed: an integer from -2^63 to 2^64 - 1, of which the 64 bits count.
+          seed: an integer from -2^63 to 2^64 - 1; a negative seed means the seed plus 2^64.
           step: the step, below 2^32.
           site: the site of the first draw, below 2^32.
         Raises:

@@ -119,8 +119,11 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 class _Leaves:
-    """Yields the values in nested containers with their names. An object that occurs in several places is yielded for
-    each place, so that the number of visited objects is limited."""
+    """Yields the values in nested containers with their names.
+
+    An object that occurs in several places is yielded for each place, so a small file can describe very many values.
+    The number of visited objects is therefore limited.
+    """
 
     def __init__(self, where: str) -> None:
         self._where = where

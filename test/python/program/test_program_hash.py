@@ -108,7 +108,7 @@ def test_maps_and_shapes_have_a_part() -> None:
 
 
 def test_a_nan_is_a_nan() -> None:
-    """(V4) The identity does not depend on the sign and payload of a NaN."""
+    """(V4) The identity of a program does not depend on the sign and payload of the NaNs in it."""
     program = """
     func.func @main(%x: tensor<f32>) -> tensor<f32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant {bits} : f32

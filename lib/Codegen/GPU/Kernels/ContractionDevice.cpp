@@ -391,10 +391,10 @@ void ContractionDevice::fillBuffer(Value start, Value end) {
   b.barrier();
 }
 
-/// (F1), (F4) Returns the sums of elements [start, end). `buffer` is the offset
-/// of the chunk's first slice, and is set to the offset of the slice after the
-/// chunk. `stop` is the end of this block's elements, after which no slice
-/// follows.
+/// (F1), (F4) Returns the sums of the products from index `start` to `end` of
+/// the reduction dimension, which are one chunk. `buffer` is the offset of the
+/// chunk's first slice in shared memory, and is set to the offset of the next
+/// chunk's first slice. `stop` is the end of the last chunk of this block.
 SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
                                                    Value stop, Value &buffer) {
   Value zero =

@@ -104,9 +104,9 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
   return trace;
 }
 
-/// Returns an even cut of an argument and its consequences. The cut is traced
-/// again, with the blocks or the unit of the hint (`findHint`), until there is
-/// no new hint.
+/// Returns an even cut of an argument, and the trace of that cut through the
+/// users of the argument. A trace may ask for more blocks or a larger unit;
+/// then the cut is made and traced again with these, until nothing changes.
 static std::pair<Cut, Trace> findCut(Value argument, int64_t dim,
                                      unsigned ranks, int64_t least) {
   int64_t extent = cast<RankedTensorType>(argument.getType()).getDimSize(dim);

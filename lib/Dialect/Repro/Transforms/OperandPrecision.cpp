@@ -360,9 +360,9 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// (Q8) Returns, for each scale, the f32 number by which a code is multiplied:
-/// the value (Q2) of the code of 1. Returns the scales themselves if they
-/// already are these numbers.
+/// (Q8) Returns, for each scale, the f32 number by which the block's elements
+/// are multiplied. This number is the value that (Q2) gives an element 1.
+/// Returns the scales themselves if they already are these numbers.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;

@@ -111,7 +111,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    """Whether a tensor has a type of state: a float, i8 or u8. Tensors of other types are constants."""
+    """Whether a tensor becomes state of the program: a tensor of floats, i8 or u8. Other tensors become constants."""
     return value.is_floating_point() or value.dtype in (torch.int8, torch.uint8)
 
 

@@ -201,7 +201,7 @@ class Receipt(ConstantAttributes):
         return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
 
     def change(self, record: int) -> dict[str, np.ndarray]:
-        """Reads the tensors that the user changed, by name.
+        """Reads the tensors that the user changed; returns a dictionary whose keys are their names.
 
         Raises:
           ReceiptWrong: if the tensors do not match the hashes of the record, or the record changes no tensor.

@@ -471,7 +471,7 @@ def _hypot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @_decomposes(aten.elu.default)
 def _elu(x: torch.Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> torch.Tensor:
-    # torch-mlir's lowering subtracts 1 from an exponential, which cancels near 0.
+    # torch-mlir's lowering subtracts 1 from an exponential, which loses digits near 0; expm1 does not.
     return torch.where(x > 0, x * scale, torch.expm1(x * input_scale) * (alpha * scale))
 
 

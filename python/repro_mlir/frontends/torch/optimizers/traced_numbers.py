@@ -459,7 +459,7 @@ def is_traced(value: Any) -> bool:
 
 
 def traced_number(tape: Tape, node: Node) -> Any:
-    """Returns the number for use in the step: a Python number if it depends on no input."""
+    """Returns the number of a node: a Python number if the node depends on no input, else a traced number."""
     if node.operation == "constant":
         return node.value
     return (TracedInt if node.kind is int else TracedFloat)(tape, node)

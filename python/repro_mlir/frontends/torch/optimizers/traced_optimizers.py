@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The update of any optimizer written in Python: traces the `step` of its class on a shadow of the optimizer.
+"""Captures the update of any optimizer written in Python: traces the `step` of its class on a shadow of the optimizer.
 
-The shadow has the optimizer's attributes, and its own groups, state and parameters, which consist of tensors of a trace
-and of traced numbers (`traced_numbers`). Runs on fake tensors first determine which state exists and which initial
-values it has, which numbers the step changes, and which numbers it reads.
+The shadow has the attributes of the optimizer. Its groups, state and parameters are its own: they contain tensors of
+the trace and traced numbers (`traced_numbers`). Before the trace, `step` runs on fake tensors. These runs determine the
+state and its initial values, the numbers that the step changes, and the numbers that it reads.
 """
 
 from __future__ import annotations
