@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from repro_mlir.execute.symbolic import SymbolicExecutable
     from repro_mlir.frontends.torch.capture.initialization import initialize
     from repro_mlir.frontends.torch.capture.programs import capture
-    from repro_mlir.frontends.torch.dump_hooks import dump_hooks
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
     from repro_mlir.precision import apply_precision, precision_summary
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from repro_mlir.program.contractions import Contraction, contractions
     from repro_mlir.program.exact import exact_contractions
     from repro_mlir.script_runs.difference import diff
+    from repro_mlir.tensor_dumps.dump_hooks import dump_hooks
     from repro_mlir.torch_compile import backend
     from repro_mlir.train.compiled_optimizer import compile_optimizer
     from repro_mlir.train.data import batches, permutation
@@ -70,7 +70,7 @@ _HOMES = {
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
     "diff": "script_runs.difference",
-    "dump_hooks": "frontends.torch.dump_hooks",
+    "dump_hooks": "tensor_dumps.dump_hooks",
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.capture.initialization",
     "permutation": "train.data",

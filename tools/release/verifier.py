@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "repro_mlir"
 
 ROOMS = (
-    "base", "distributed", "pages", "program", "reference", "runner", "sandbox", "sandbox_worker", "verification",
+    "base", "conformance", "distributed", "pages", "program", "random", "reference", "resume_check", "runner",
+    "sandbox", "sandbox_worker", "tensor_dumps", "verification",
 )  # fmt: skip
 """The rooms (docs/contributors/architecture.md) whose modules are in the wheel, except those of `NEED_MLIR`."""
 
@@ -43,6 +44,7 @@ SINGLE = (
     "cli/__init__.py",
     "cli/attest.py",
     "cli/bundle_signature.py",
+    "cli/check_resume.py",
     "cli/diff.py",
     "cli/dispute.py",
     "cli/file_kinds.py",
@@ -52,6 +54,7 @@ SINGLE = (
     "cli/parsers.py",
     "cli/script_inputs.py",
     "cli/target.py",
+    "cli/vectors.py",
     "cli/verify.py",
     "cli/versions.py",
 )

@@ -24,7 +24,7 @@ _TASKS = {
 }
 """The modules of the commands by task, in the order in which the help lists them."""
 
-_OF_VERIFIER = ("inspect", "verify", "attest", "dispute", "diff")
+_OF_VERIFIER = ("verify", "attest", "dispute", "inspect", "diff", "check_resume", "vectors")
 """The commands in the distribution repro-mlir-verify, which has no compiler."""
 
 _EXAMPLES = (

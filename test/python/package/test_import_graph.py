@@ -34,7 +34,7 @@ ALLOWED = {
     "base.files": {"base.numerics"},
     "base.tensors": {"base.numerics"},
     "pages": set(),
-    "tensor_dumps": {"base.files", "base.numerics", "pages"},
+    "tensor_dumps": {"base.files", "base.numerics", "base.tensors", "pages"},
     "sandbox": set(),
     "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
@@ -75,7 +75,7 @@ ALLOWED = {
         "frontends.torch.operators", "frontends.torch.trace", "precision", "program",
     },
     "frontends.torch": {
-        "base.files", "base.tensors", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.objects",
+        "base.tensors", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.objects",
         "frontends.torch.optimizers", "program",
     },
     "frontends.onnx": {
@@ -133,9 +133,10 @@ room, the part is listed like a room."""
 
 USERS_OF_TENSORS = (
     "base.tensors.torch_tensors", "conformance.libraries.of_torchao", "random.devices", "resume_check.recorder",
+    "tensor_dumps.dump_hooks",
 )  # fmt: skip
-"""Modules outside of the frontends and integrations that import PyTorch. `random` draws tensors, the recorder
-runs in the process of the user's script, and torchao takes PyTorch's tensors."""
+"""Modules outside of the frontends and integrations that import PyTorch. `random` draws tensors, the recorder runs in
+the process of the user's script, torchao takes PyTorch's tensors, and hooks dump the tensors of PyTorch's modules."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
@@ -317,7 +318,6 @@ def test_no_other_module_names_torch() -> None:
         # a table of public names and the modules that define them
         ("", "frontends.torch.capture.initialization"),
         ("", "frontends.torch.capture.programs"),
-        ("", "frontends.torch.dump_hooks"),
         ("", "torch_compile"),
         # the choice of a module by the type of a tensor
         ("base.tensors.frameworks", "torch"),

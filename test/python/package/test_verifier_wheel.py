@@ -29,10 +29,11 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.program import read_signature
+from repro_mlir.random import Generator, draws
 from repro_mlir.sandbox_worker import work
 from repro_mlir.verification import executors
 from support import stored_programs
-from test_import_graph import FOREIGN, imports, sources
+from test_import_graph import FOREIGN, USERS_OF_TENSORS, imports, sources
 
 ROOT = Path(__file__).resolve().parents[3]
 VERIFIER = runpy.run_path(str(ROOT / "tools" / "release" / "verifier.py"))
@@ -103,8 +104,12 @@ def test_each_room_is_in_one_wheel() -> None:
 
 def test_imports_at_import_time_stay_in_the_wheel() -> None:
     known = {*sys.stdlib_module_names} - REMOVED | {"numpy", "blake3", "gmpy2"}
-    # These modules are imported only after the user has imported these packages.
-    known_at = {("base.tensors.torch_tensors", "torch"), ("base.tensors.typed_arrays", "ml_dtypes")}
+    # These modules are imported only if the user has these packages.
+    known_at = {
+        *((name, "torch") for name in (*USERS_OF_TENSORS, "conformance.libraries.of_torchao")),
+        *(("conformance.libraries.of_" + name, name) for name in ("gfloat", "ml_dtypes", "torchao")),
+        ("base.tensors.typed_arrays", "ml_dtypes"),
+    }
     for each in imports():
         if each.importer in modules() and each.kind == "module":
             root = each.module.split(".")[0]
@@ -152,7 +157,8 @@ for statement in ("from repro_mlir import ir", "import repro_mlir; repro_mlir.Tr
 
 def test_every_module_can_be_imported(installed: Path) -> None:
     names = [f"repro_mlir.{name}" for name in modules() if name and not name.endswith("__main__")]
-    names = [name for name in names if not name.endswith((".torch_tensors", ".typed_arrays"))]
+    foreign = *USERS_OF_TENSORS, "base.tensors.typed_arrays", "conformance.libraries.of_"
+    names = [name for name in names if not name.removeprefix("repro_mlir.").startswith(foreign)]
     code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
     code += "import repro_mlir; print(repro_mlir.__file__, repro_mlir.__version__)"
     done = run(installed, "-c", code)
@@ -249,9 +255,51 @@ def test_other_commands(installed: Path, tmp_path: Path) -> None:
     assert agreed.returncode == 0, agreed
 
 
+def test_vectors(installed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    assert repro(installed, "vectors", "write", "-o", folder).returncode == 0
+    group = "--groups", "fold/product"
+    done = repro(installed, "vectors", "check", folder, "--library", "reference", *group, "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["right"] == found["cases"] > 0
+
+
+def test_dumps_without_what_windows_lacks(installed: Path, tmp_path: Path) -> None:
+    script = str(ROOT / "test" / "support" / "without_unix.py")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "step1.npz", x=np.arange(4.0), y=np.full(3, ord(name), np.int32))
+    done = run(installed, script, "diff", "--dumps", *(str(tmp_path / name) for name in "ab"), "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["equal"], found["different"]) == (1, False, 1), done
+    same = run(installed, script, "diff", "--dumps", *[str(tmp_path / "a")] * 2)
+    assert same.returncode == 0, same
+
+
+def test_random_numbers(installed: Path) -> None:
+    code = """
+from repro_mlir import random
+whole, part = (random.randn((4, 6), generator=random.Generator(seed=7), **local) for local in LOCALS)
+assert (whole[0:2, 2:4] == part).all()
+print(whole.tobytes().hex())
+"""
+    locals_ = "({}, {'local': (slice(0, 2), slice(2, 4))})"
+    done = run(installed, "-c", code.replace("LOCALS", locals_))
+    own = draws.randn((4, 6), generator=Generator(seed=7))
+    assert done.stdout.strip() == own.tobytes().hex(), done
+
+
+def test_check_resume(installed: Path, tmp_path: Path) -> None:
+    """The command starts the script, which has no PyTorch to observe here."""
+    script = tmp_path / "loop.py"
+    script.write_text("print('a loop')\n")
+    done = repro(installed, "check-resume", script, "--steps", 1)
+    assert done.returncode == 2 and done.stderr.startswith("repro: error: "), done
+
+
 def test_commands_of_the_compiler_are_named(installed: Path) -> None:
     listed = re.findall(r"^  (\w\S*)  ", repro(installed, "--help").stdout.partition("\nverify:\n")[2], re.M)
-    assert listed == ["verify", "attest", "dispute", "inspect", "diff"]
+    assert listed == ["verify", "attest", "dispute", "inspect", "diff", "check-resume", "vectors"]
     for name in listed:
         done = repro(installed, name, "--help")
         assert done.returncode == 0 and done.stdout.startswith(f"usage: repro {name} "), done
@@ -263,7 +311,7 @@ def test_commands_of_the_compiler_are_named(installed: Path) -> None:
             "pip install repro-mlir\n"
         )
     for arguments, message in (
-        (["frobnicate"], "expected verify, attest, dispute, inspect or diff, got frobnicate"),
+        (["frobnicate"], "expected verify, attest, dispute, inspect, diff, check-resume or vectors, got frobnicate"),
         (["verify", SIGNED, "--target", "cpu"], "expected the target reference and steps without microbatches"),
         (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
         (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),
