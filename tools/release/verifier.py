@@ -29,12 +29,7 @@ ROOMS = (
 )  # fmt: skip
 """The rooms (docs/contributors/architecture.md) whose modules are in the wheel, except those of `NEED_MLIR`."""
 
-NEED_MLIR = (
-    "program/debugging.py",
-    "verification/operators/cloning.py",
-    "verification/operators/extraction.py",
-    "verification/operators/unrolling.py",
-)
+NEED_MLIR = ("program/debugging.py",)
 """The modules of these rooms that import MLIR's bindings when they are imported."""
 
 SINGLE = (

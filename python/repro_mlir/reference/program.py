@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,27 @@ class ValueType:
         return f"tensor<{''.join(f'{extent}x' for extent in self.shape)}{self.element.name}>"
 
 
+class Origin(NamedTuple):
+    """The place in the user's source from which an operation comes.
+
+    Attributes:
+      name: the name of a module of the model or of a phase of the step; None if it is not known.
+      file, line, column: the position in Python source; None and zeros if it is not known.
+    """
+
+    name: str | None = None
+    file: str | None = None
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.file is not None else self.name or ""
+
+
+NOWHERE = Origin()
+"""The origin of an operation whose place is not known."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """An operation.
@@ -36,8 +57,8 @@ class Operation:
       attributes: the attributes by name: integers as int, enumerations as the words of docs/verification/identity.md,
         lists as tuples, indexing maps as indexing.IndexMap, an order as folds.FoldOrder, the message of an assertion as
         str.
-      location: `file:line:column` of the Python source line, else the name of a module of the model or of a phase of
-        the step; empty if neither is known.
+      encoded: the attributes as stored, without the message of an assertion.
+      origin: the place in the user's source.
       constant: the array of an arith.constant, which must not be modified.
     """
 
@@ -47,14 +68,21 @@ class Operation:
     results: tuple[int, ...]
     result_types: tuple[ValueType, ...]
     attributes: dict[str, Any]
+    encoded: bytes | memoryview
     regions: tuple[Body, ...]
-    location: str
+    origin: Origin
     constant: np.ndarray | None = None
 
     def uses(self) -> set[int]:
         """Returns the numbers of the values that the operation reads: its operands, and outside values that its regions
         read."""
         return {*self.operands}.union(*(region.captured() for region in self.regions))
+
+    @property
+    def location(self) -> str:
+        """`file:line:column` of the Python source line, else the name of a module of the model or of a phase of the
+        step; empty if neither is known."""
+        return str(self.origin)
 
     @property
     def place(self) -> str:
@@ -73,12 +101,13 @@ class Operation:
 @dataclass(frozen=True)
 class Body:
     """A block: the numbers and types of its arguments, its operations, and the numbers of the values that its
-    terminator yields."""
+    terminator yields. `end` is the origin of the terminator."""
 
     arguments: tuple[int, ...]
     argument_types: tuple[ValueType, ...]
     operations: tuple[Operation, ...]
     yields: tuple[int, ...]
+    end: Origin = NOWHERE
 
     def captured(self) -> set[int]:
         """Returns the numbers of the values that the block reads and that are defined outside it."""

@@ -4,7 +4,7 @@
 """Reads programs from their stored bytes (docs/verification/identity.md).
 
 Each count is compared with the number of remaining bytes before memory is allocated for the counted items. The reader
-checks the structure of a program; the verifier of canonical programs checks whether types fit each other.
+checks the structure of a program; `canonical` checks whether types fit each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from repro_mlir.reference.folds import Accumulated, AnyOrder, Exact, FoldOrder, 
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
 from repro_mlir.reference.low_precision.binary_formats import F16, F32
-from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
+from repro_mlir.reference.program import NOWHERE, Body, Operation, Origin, ParsedProgram, ValueType
 from repro_mlir.reference.stored_block_contraction import check_contraction
 from repro_mlir.reference.stored_block_format import (
     InvalidFormat,
@@ -35,9 +35,9 @@ from repro_mlir.reference.stored_block_format import (
     check_types,
 )
 
-_FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
-_BODY_MAGIC = b"repro-program-v2\0"
-_VERSION = 1
+FILE_MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
+BODY_MAGIC = b"repro-program-v2\0"
+VERSION = 1
 _BODY, _NAMES, _MESSAGES, _ORIGINS = range(4)
 
 _I64 = ValueType(element_type("i64"), None)
@@ -180,22 +180,20 @@ class _Origins:
         if section and (not self._texts or len(set(self._texts)) != len(self._texts)):
             raise section.error("expected each text only once")
 
-    def _text(self, section: _Cursor) -> str:
+    def _text(self, section: _Cursor) -> str | None:
         number = section.below(min(self._used + 1, len(self._texts)) + 1, "the number of a text", 4)
         self._used = max(self._used, number)
-        return self._texts[number - 1] if number else ""
+        return self._texts[number - 1] if number else None
 
-    def next(self) -> str:
-        """Reads the next location, as `program.Operation.location` defines it."""
+    def next(self) -> Origin:
         section = self._section
         if section is None:
-            return ""
+            return NOWHERE
         name, before = self._text(section), section.at
-        file, line, column = self._text(section), section.number(4), section.number(4)
-        has_file = any(section.data[before : before + 4])
-        if not has_file and (line or column):
+        found = Origin(name, self._text(section), section.number(4), section.number(4))
+        if found.file is None and (found.line or found.column):
             raise section.error("expected no line without a file", before)
-        return f"{file}:{line}:{column}" if has_file else name
+        return found
 
     def expect_end(self) -> None:
         if self._section:
@@ -437,19 +435,20 @@ class _BodyReader:
         """Reads an operation of the body of `within`."""
         start = self.bytes.at
         name = self.bytes.string().decode(errors="replace")
-        form = _OPERATIONS.get(name)
+        form = OPERATIONS.get(name)
         if form is None:
             raise self.bytes.error("expected the name of an operation of a canonical program", start)
         if form.within not in (None, within):
             raise self.bytes.error(f"expected no {name} in the body of a {within}", start)
-        location = self.origins.next()
+        origin = self.origins.next()
         result_types = self.type_list()
         operands, operand_types = self.operands()
         for what, due, found in (("operand", form.operands, operands), ("result", form.results, result_types)):
             if len(found) not in due:
                 raise self.bytes.error(f"expected {_counted(due, what)} of {name}, got {len(found)}", start)
-        head = _Head(name, start, operand_types, result_types)
+        head, attributes_at = _Head(name, start, operand_types, result_types), self.bytes.at
         attributes = {key: read(self, head) for key, read in form.attributes}
+        encoded = memoryview(self.bytes.data)[attributes_at : self.bytes.at]
         constant = attributes.pop("value", None)
         if "order" in attributes or "iterator_types" in attributes:
             self.check_iterators(head, attributes)
@@ -461,7 +460,9 @@ class _BodyReader:
             self.check_packed(head)
         results = self.define(result_types)
         regions = self.regions(head)
-        return Operation(name, operands, operand_types, results, result_types, attributes, regions, location, constant)
+        return Operation(
+            name, operands, operand_types, results, result_types, attributes, encoded, regions, origin, constant
+        )
 
     def check_iterators(self, head: _Head, attributes: dict[str, Any]) -> None:
         iterators, order = attributes["iterator_types"], attributes.get("order")
@@ -507,7 +508,7 @@ class _BodyReader:
             raise self.bytes.error(str(error), head.start) from None
 
     def regions(self, head: _Head) -> tuple[Body, ...]:
-        due = int(head.name in _TERMINATORS)
+        due = int(head.name in TERMINATORS)
         start = self.bytes.at
         found = self.bytes.number()
         if found != due:
@@ -540,13 +541,13 @@ class _BodyReader:
         for i in range(count):
             start = self.bytes.at
             operation = self.operation(within)
-            if (operation.name == _TERMINATORS[within]) != (i == count - 1):
-                raise self.bytes.error(f"expected {_TERMINATORS[within]} only as the last operation", start)
+            if (operation.name == TERMINATORS[within]) != (i == count - 1):
+                raise self.bytes.error(f"expected {TERMINATORS[within]} only as the last operation", start)
             operations.append(operation)
         if not operations:
-            raise self.bytes.error(f"expected {_TERMINATORS[within]} at the end of the body")
+            raise self.bytes.error(f"expected {TERMINATORS[within]} at the end of the body")
         last = operations.pop()
-        return Body(arguments, types, tuple(operations), last.operands), last.operand_types
+        return Body(arguments, types, tuple(operations), last.operands, last.origin), last.operand_types
 
 
 def _size(element: ElementType) -> int:
@@ -557,9 +558,9 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-_MAIN = "func.func"
-_TERMINATORS = {
-    _MAIN: "func.return",
+MAIN = "func.func"
+TERMINATORS = {
+    MAIN: "func.return",
     "linalg.generic": "linalg.yield",
     "repro.fold": "repro.yield",
     "tensor.pad": "tensor.yield",
@@ -625,58 +626,58 @@ def _forms() -> dict[str, _Form]:
 
     add("linalg", "index", 0, 1, "linalg.generic", _DIM)
     add("repro", "index", 0, 1, "repro.fold", _DIM)
-    for within, name in _TERMINATORS.items():
+    for within, name in TERMINATORS.items():
         dialect, _, word = name.partition(".")
         add(dialect, word, _ANY, 0, within)
 
-    add("linalg", "generic", _ANY, _ANY, _MAIN, *_ITERATION, _SEGMENTED)
-    add("repro", "fold", _SOME, _SOME, _MAIN, *_ITERATION, ("order", _BodyReader.order), _SEGMENTED)
-    add("tensor", "cast splat", 1, 1, _MAIN)
-    add("repro", "barrier", 1, 1, _MAIN)
+    add("linalg", "generic", _ANY, _ANY, MAIN, *_ITERATION, _SEGMENTED)
+    add("repro", "fold", _SOME, _SOME, MAIN, *_ITERATION, ("order", _BodyReader.order), _SEGMENTED)
+    add("tensor", "cast splat", 1, 1, MAIN)
+    add("repro", "barrier", 1, 1, MAIN)
     form = ("format", _BodyReader.block_format)
-    add("repro", "quantize", range(1, 5), 2, _MAIN, form, ("site", _BodyReader.optional_integer), _SEGMENTED)
-    add("repro", "dequantize", range(2, 4), 1, _MAIN, form)
-    add("repro", "pack_codes unpack_codes", 1, 1, _MAIN)
+    add("repro", "quantize", range(1, 5), 2, MAIN, form, ("site", _BodyReader.optional_integer), _SEGMENTED)
+    add("repro", "dequantize", range(2, 4), 1, MAIN, form)
+    add("repro", "pack_codes unpack_codes", 1, 1, MAIN)
     step, rows = ("step", _enumeration(_BLOCK_STEPS, "a step")), ("rows", _BodyReader.integers)
     blocks = (step, ("block", _BodyReader.integer), rows)
     fraction_bits = ("fraction_bits", _BodyReader.optional_integer)
-    add("repro", "block_contraction", 5, 1, _MAIN, *blocks, fraction_bits, _SEGMENTED)
+    add("repro", "block_contraction", 5, 1, MAIN, *blocks, fraction_bits, _SEGMENTED)
     accumulator = ("accumulator", _BodyReader.accumulator)
-    add("repro", "accumulated_block_contraction", 5, 1, _MAIN, *blocks, accumulator, _SEGMENTED)
-    add("tensor", "empty", 0, 1, _MAIN)
-    add("tensor", "from_elements", _ANY, 1, _MAIN)
-    add("tensor", "extract_slice", 1, 1, _MAIN, *_SLICED, _SEGMENTED)
-    add("tensor", "insert_slice", 2, 1, _MAIN, *_SLICED, _SEGMENTED)
+    add("repro", "accumulated_block_contraction", 5, 1, MAIN, *blocks, accumulator, _SEGMENTED)
+    add("tensor", "empty", 0, 1, MAIN)
+    add("tensor", "from_elements", _ANY, 1, MAIN)
+    add("tensor", "extract_slice", 1, 1, MAIN, *_SLICED, _SEGMENTED)
+    add("tensor", "insert_slice", 2, 1, MAIN, *_SLICED, _SEGMENTED)
     groups = ("reassociation", _BodyReader.reassociation)
-    add("tensor", "expand_shape", 1, 1, _MAIN, groups, ("static_output_shape", _BodyReader.integers))
-    add("tensor", "collapse_shape", 1, 1, _MAIN, groups)
+    add("tensor", "expand_shape", 1, 1, MAIN, groups, ("static_output_shape", _BodyReader.integers))
+    add("tensor", "collapse_shape", 1, 1, MAIN, groups)
     padding = (("static_low", _BodyReader.integers), ("static_high", _BodyReader.integers))
-    add("tensor", "pad", 1, 1, _MAIN, *padding, _SEGMENTED)
-    add("tensor", "concat", _SOME, 1, _MAIN, _DIM)
+    add("tensor", "pad", 1, 1, MAIN, *padding, _SEGMENTED)
+    add("tensor", "concat", _SOME, 1, MAIN, _DIM)
     kind = ("kind", _enumeration(_KINDS, "a kind"))
-    add("repro", "arg_reduce", 3, 2, _MAIN, kind, _DIMENSION, _SEGMENTED)
+    add("repro", "arg_reduce", 3, 2, MAIN, kind, _DIMENSION, _SEGMENTED)
     combine = ("combine", _enumeration(_COMBINES, "a combination"))
-    add("repro", "scatter", 3, 1, _MAIN, combine, _SEGMENTED)
-    add("repro", "scan", 2, 1, _MAIN, combine, _DIMENSION, _SEGMENTED)
+    add("repro", "scatter", 3, 1, MAIN, combine, _SEGMENTED)
+    add("repro", "scan", 2, 1, MAIN, combine, _DIMENSION, _SEGMENTED)
     direction = ("direction", _enumeration(_DIRECTIONS, "a direction"))
-    add("repro", "sort", _SOME, _SOME, _MAIN, direction, _DIMENSION, _SEGMENTED)
+    add("repro", "sort", _SOME, _SOME, MAIN, direction, _DIMENSION, _SEGMENTED)
     distribution = ("distribution", _enumeration(_DISTRIBUTIONS, "a distribution"))
-    add("repro", "random", 3, 1, _MAIN, distribution, ("site", _BodyReader.integer), _SEGMENTED)
+    add("repro", "random", 3, 1, MAIN, distribution, ("site", _BodyReader.integer), _SEGMENTED)
     return forms
 
 
-_OPERATIONS = _forms()
+OPERATIONS = _forms()
 
 
 def _sections(data: bytes) -> list[_Cursor | None]:
     """Returns the sections in the order of their numbers; None for an absent section. Only the body is required."""
     file = _Cursor(data, 0, len(data))
-    if not data.startswith(_FILE_MAGIC):
+    if not data.startswith(FILE_MAGIC):
         raise file.error("expected the beginning of a stored program")
-    file.at = len(_FILE_MAGIC)
+    file.at = len(FILE_MAGIC)
     version = file.number(4)
-    if version != _VERSION:
-        raise file.error(f"expected version {_VERSION} of the format, got {version}", file.at - 4)
+    if version != VERSION:
+        raise file.error(f"expected version {VERSION} of the format, got {version}", file.at - 4)
     sections: list[_Cursor | None] = [None] * 4
     least = _BODY
     while file.at < file.end:
@@ -708,13 +709,13 @@ def read_program(data: bytes) -> ParsedProgram:
     body, names, messages, origins = _sections(data)
     if body is None:
         raise _Cursor(data, len(data), len(data)).error("expected a body")
-    if body.data[body.at : min(body.at + len(_BODY_MAGIC), body.end)] != _BODY_MAGIC:
+    if body.data[body.at : min(body.at + len(BODY_MAGIC), body.end)] != BODY_MAGIC:
         raise body.error("expected the beginning of a body")
-    body.at += len(_BODY_MAGIC)
+    body.at += len(BODY_MAGIC)
     start = body.at
     reader = _BodyReader(body, _Messages(messages), _Origins(origins))
     num_state, result_types = body.number(), reader.type_list()
-    main, returned = reader.block(_MAIN)
+    main, returned = reader.block(MAIN)
     if returned != result_types:
         raise body.error("expected returned values of the types of the results", start)
     if num_state > min(len(main.arguments), len(result_types)):

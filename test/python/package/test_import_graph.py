@@ -386,7 +386,8 @@ def test_the_reference_knows_nothing_else() -> None:
         "conformance.rounding_operands", "conformance.score", "execute.executable",
         "frontends.torch.objects.defined_construction", "precision_report.statistics", "program.canonical",
         "program.inspection", "random.devices", "random.distributions", "sandbox_worker.work",
-        "verification.executors", "verification.operators.graph", "verification.operators.tracing",
+        "verification.executors", "verification.operators.building", "verification.operators.extraction",
+        "verification.operators.graph", "verification.operators.tracing", "verification.operators.unrolling",
     }  # fmt: skip
     code = """
 import sys

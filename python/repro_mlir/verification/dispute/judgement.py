@@ -19,6 +19,7 @@ from repro_mlir.verification.dispute.verdict import Evidence, Verdict
 from repro_mlir.verification.elements import ElementDifference, first_difference
 from repro_mlir.verification.operators import Extraction, Operator, OperatorGraph
 from repro_mlir.verification.operators.commitments import OperatorClaim
+from repro_mlir.verification.operators.extraction import extract
 from repro_mlir.verification.operators.tracing import value_hash
 
 
@@ -63,9 +64,7 @@ def judge_operator(
     except Misconduct as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     try:
-        from repro_mlir.verification.operators.extraction import Extractor
-
-        alone = Extractor(graph).single(index)
+        alone = extract(graph, index, index + 1)
         outputs = _recomputed(alone, arrays)
     except StepFailed as error:
         wrong = {party.name: f"{operator} of step {step} has no result: {error}" for party in parties}

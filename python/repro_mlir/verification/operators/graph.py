@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from repro_mlir.base.numerics.formats import element_type
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
 from repro_mlir.program import Program
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 from repro_mlir.reference.program import Operation, ValueType
 from repro_mlir.reference.stored import read_program
+from repro_mlir.verification.operators.unrolling import unroll
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"
@@ -50,6 +52,11 @@ class Value:
     def name(self) -> str:
         """The name of the argument, or the name and index of the operator."""
         return self.kind.name
+
+    @property
+    def type(self) -> ValueType:
+        """The type of the value in the program."""
+        return ValueType(element_type(self.element), None if self.scalar else self.kind.shape)
 
 
 @dataclass(frozen=True)
@@ -130,8 +137,6 @@ class OperatorGraph:
         self.phases: tuple[tuple[range, str], ...] = ()
         gives: Sequence[Sequence[tuple[int | None, int]]] = ()
         if isinstance(step, MicrobatchProgram):
-            from repro_mlir.verification.operators.unrolling import unroll
-
             unrolled = unroll(step)
             program, self.phases, gives = unrolled.program, unrolled.phases, unrolled.gives
             modules = {i: what for indices, what in self.phases for i in indices}
@@ -158,9 +163,16 @@ class OperatorGraph:
         self.results = tuple(values[number] for number in body.yields)
         self.microbatches = tuple(tuple(self._value(*place) for place in places) for places in gives)
         self.operations = body.operations
+        self._arguments = body.arguments
 
     def _value(self, producer: int | None, position: int) -> Value:
         return self.arguments[position] if producer is None else self.operators[producer].results[position]
+
+    def number_of(self, value: Value) -> int:
+        """Returns the number of a value in `operations`."""
+        if value.producer is None:
+            return self._arguments[value.position]
+        return self.operations[value.producer].results[value.position]
 
     @cached_property
     def last_uses(self) -> dict[Value, int]:

@@ -21,6 +21,7 @@ from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.reference.interpreter import evaluate_operation
 from repro_mlir.reference.program import Operation
 from repro_mlir.verification.executors import StepExecutable, compile_step
+from repro_mlir.verification.operators.extraction import extract
 from repro_mlir.verification.operators.graph import Extraction, Operator, OperatorGraph, Value, used_numbers
 
 _PART_BYTES = 256 << 20
@@ -122,9 +123,6 @@ class Tracer:
 
     @cached_property
     def _parts(self) -> list[tuple[range, Extraction]]:
-        from repro_mlir.verification.operators.extraction import Extractor
-
-        extractor = Extractor(self.graph)
         parts = []
         begin = size = 0
         # Parts end where microbatches end, so all microbatches have equal parts, which are compiled once.
@@ -133,7 +131,7 @@ class Tracer:
             size += sum(value.kind.nbytes for value in operator.outputs if not value.inline)
             end = operator.index + 1
             if size > _PART_BYTES or end - begin >= _PART_OPERATORS or end in ends:
-                parts.append((range(begin, end), extractor.extract(begin, end)))
+                parts.append((range(begin, end), extract(self.graph, begin, end)))
                 begin, size = end, 0
         return parts
 

@@ -18,7 +18,7 @@ from repro_mlir.program.canonical import examine, to_bytes
 from repro_mlir.verification.executors import compile_step
 from repro_mlir.verification.operators import OperatorGraph, Tracer
 from repro_mlir.verification.operators.commitments import commit_operators
-from repro_mlir.verification.operators.extraction import Extractor
+from repro_mlir.verification.operators.extraction import extract
 from repro_mlir.verification.operators.tracing import value_hash
 from support import catalogue, random_programs
 from support.every_operator import every_operator, inputs
@@ -81,11 +81,10 @@ def test_every_value_on_a_compiled_target(graph: OperatorGraph, arrays: list[np.
 
 
 def test_single_operators(graph: OperatorGraph, arrays: list[np.ndarray]) -> None:
-    extractor = Extractor(graph)
     known = dict(zip(graph.arguments, arrays, strict=True))
     for operator, values in Tracer(graph).run(arrays):
         known.update(zip(operator.outputs, values, strict=True))
-        alone = extractor.single(operator.index)
+        alone = extract(graph, operator.index, operator.index + 1)
         verify(alone.program)
         assert alone.inputs == operator.inputs and alone.outputs == operator.outputs
         outputs = compile_step(alone.program, "reference", 1)({}, *(known[value] for value in alone.inputs))[1].values()
@@ -94,15 +93,14 @@ def test_single_operators(graph: OperatorGraph, arrays: list[np.ndarray]) -> Non
 
 
 def test_parts_are_canonical_and_keep_lines(graph: OperatorGraph) -> None:
-    extractor = Extractor(graph)
     for begin, end in ((0, 20), (7, 9), (20, len(graph.operators))):
-        part = extractor.extract(begin, end)
+        part = extract(graph, begin, end)
         verify(part.program)
         lines = {operator.line for operator in OperatorGraph(part.program).operators}
         assert {o.line for o in graph.operators[begin:end] if not o.inline} <= lines
     for begin, end in ((-1, 3), (4, 4), (0, len(graph.operators) + 1)):
         with pytest.raises(ReproError, match="expected a range of operators"):
-            extractor.extract(begin, end)
+            extract(graph, begin, end)
 
 
 def test_lines_are_not_part_of_the_identity(graph: OperatorGraph) -> None:
