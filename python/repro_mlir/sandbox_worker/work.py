@@ -18,6 +18,7 @@ from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.program import modules, read_signature
 from repro_mlir.program.canonical import read_module
+from repro_mlir.reference.canonical.program import check_canonical
 from repro_mlir.reference.program import Body, ValueType
 from repro_mlir.reference.steps import StepInterpreter
 from repro_mlir.reference.stored import read_program
@@ -38,14 +39,14 @@ class TooMuch(Exception):
 
 
 def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
-    """Reads and verifies a stored program; returns empty bytes. Without the compiler, only the structure of the program
-    is verified, by the reader of the reference interpreter.
+    """Reads and verifies a stored program; returns empty bytes. Without the compiler, reference/canonical verifies that
+    the program is canonical.
 
     Raises:
       ReproError: the data is not a stored program.
       TooMuch: the constants together exceed `constant_bytes`, or a tensor exceeds `tensor_bytes`.
     """
-    largest, total = _sizes(data) if has_compiler() else _sizes_of_body(read_program(data).body)
+    largest, total = _sizes(data) if has_compiler() else _checked_sizes(data)
     if largest > tensor_bytes:
         raise TooMuch(f"expected tensors of at most {tensor_bytes:,} bytes in a program, got one of {largest:,}")
     if total > constant_bytes:
@@ -78,6 +79,12 @@ def _sizes(data: bytes) -> tuple[int, int]:
 
         module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return largest, total
+
+
+def _checked_sizes(data: bytes) -> tuple[int, int]:
+    program = read_program(data)
+    check_canonical(program)
+    return _sizes_of_body(program.body)
 
 
 def _sizes_of_body(body: Body) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from repro_mlir.base.errors import ProgramError
 from repro_mlir.base.numerics.formats import to_bits
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference import folds
+from repro_mlir.reference.canonical.program import check_canonical
 from repro_mlir.reference.indexing import Division, IndexMap, IndexSum
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
 from repro_mlir.reference.low_precision.binary_formats import F16, F32, MXINT8_FULL
@@ -36,6 +37,7 @@ from repro_mlir.reference.low_precision.block_scales import (
 from repro_mlir.reference.program import Body, Operation, ParsedProgram, ValueType
 from repro_mlir.reference.stored import read_program
 from repro_mlir.reference.stored_block_format import StoredFormat
+from repro_mlir.reference.stored_writer import write_program
 from support import stored_programs
 from support.stored_samples import BLOCK_CONTRACTIONS, EVERYTHING, LINES
 
@@ -349,12 +351,15 @@ def block_sum_of(accumulator: Fdpa | LateFdpa) -> bytes:
 def check(text: str) -> None:
     data = to_bytes(text)
     size = struct.unpack_from("<Q", data, 24)[0]
-    assert rewritten(read_program(data)) == data[32 : 32 + size]
+    read = read_program(data)
+    assert rewritten(read) == data[32 : 32 + size]
+    assert write_program(read) == data
+    check_canonical(read)
 
 
 @pytest.mark.parametrize("group", stored_programs.GROUPS)
 def test_programs(group: str) -> None:
-    """The reader accepts each program that the compiler writes, and loses nothing of it."""
+    """The reader accepts each program that the compiler writes, and loses nothing of it. The program is canonical."""
     for text in stored_programs.programs(group):
         check(text)
 

@@ -18,7 +18,6 @@ from typing import cast
 
 import numpy as np
 
-from repro_mlir.base.compiler import has_compiler
 from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
 from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
@@ -206,8 +205,6 @@ def _not_checked(
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
     if receipt.header.microbatches_every is not None:
         yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: no script says it"
-    if not has_compiler():
-        yield "whether the programs are canonical: without the compiler, only their structure was verified"
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
     yield "environment, data.script and checkpoint_every: they are for information"
