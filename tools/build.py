@@ -8,22 +8,20 @@ installed.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
+
+import scikit_build_core.build
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PACKAGES = BUILD / "python_packages"
-COMMANDS = {
-    "repro": "from repro_mlir.cli.main import main",
-    "repro-opt": "from repro_mlir._tools import repro_opt as main",
-    "repro-lsp-server": "from repro_mlir._tools import repro_lsp_server as main",
-    "repro-translate": "from repro_mlir._tools import repro_translate as main",
-}
 
 
 def configure(bin_folder: Path, environment: dict[str, str], folder: Path, options: list[str]) -> int:
@@ -62,17 +60,31 @@ def drop_stale_links() -> None:
             path.unlink()
 
 
-def publish(bin_folder: Path) -> None:
-    """Adds the built package and its commands to the virtual environment."""
-    site = Path(sysconfig.get_path("purelib"))
+def publish(bin_folder: Path, site: Path) -> None:
+    """Adds the built package to the virtual environment: its path, its commands, and its metadata, whose entry points
+    register the backend of torch.compile."""
     # The path is not added during a build (REPRO_BUILDING), so that the stub generator does not import a half-built
     # package.
     line = f"import os, sys; os.environ.get('REPRO_BUILDING') or sys.path.append({str(PACKAGES)!r})\n"
-    (site / "repro_mlir_build.pth").write_text(line)
-    for name, statement in COMMANDS.items():
+    path = site / "repro_mlir_build.pth"
+    path.write_text(line)
+    written = [path]
+    for name, place in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].items():
+        module, function = place.split(":")
         script = bin_folder / name
-        script.write_text(f"#!{sys.executable}\nimport sys\n\n{statement}\n\nsys.exit(main())\n")
+        script.write_text(
+            f"#!{sys.executable}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+        )
         script.chmod(0o755)
+        written.append(script)
+    for old in site.glob("repro_mlir-*.dist-info"):
+        shutil.rmtree(old)
+    with contextlib.chdir(ROOT):
+        info = site / scikit_build_core.build.prepare_metadata_for_build_wheel(str(site))
+    # With a RECORD, pip replaces the build by a wheel without leaving files.
+    written += [each for each in info.rglob("*") if each.is_file()]
+    lines = [f"{os.path.relpath(each, site)},," for each in [*written, info / "RECORD"]]
+    (info / "RECORD").write_text("\n".join(lines) + "\n")
 
 
 def main() -> int:
@@ -102,7 +114,7 @@ def main() -> int:
     status = subprocess.run(command, env=environment).returncode
     if status == 0 and options.folder == BUILD:
         drop_stale_links()
-        publish(bin_folder)
+        publish(bin_folder, Path(sysconfig.get_path("purelib")))
     return status
 
 

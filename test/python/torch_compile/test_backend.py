@@ -7,7 +7,7 @@ import copy
 import math
 import re
 import resource
-import tomllib
+import runpy
 import unittest.mock
 import warnings
 from collections.abc import Callable, Iterator
@@ -910,17 +910,13 @@ def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
 
 
 def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finds the backend by its name, through the entry point that pyproject.toml declares."""
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"]["torch_dynamo_backends"]
-    info = tmp_path / "repro_mlir-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: repro-mlir\nVersion: 0\n")
-    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
-    (info / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{lines}")
+    """Finds the backend by its name, through the entry point that `make build` adds to the environment."""
+    build = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "build.py"))
+    build["publish"](tmp_path, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for cached in ("_lazy_import", "_discover_entrypoint_backends"):
         getattr(torch._dynamo.backends.registry, cached).cache_clear()
+    assert "repro_mlir" in torch._dynamo.list_backends()
     run = torch.compile(lambda x: x.exp(), backend="repro_mlir", options={"target": "reference"})
     x = torch.linspace(-1, 1, 5)
     assert same_bits(run(x), compiled(lambda x: x.exp())(x))
