@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What `make build` adds to the virtual environment."""
+"""`make build` adds the package, its commands and its metadata to the virtual environment."""
 
 import importlib.metadata
 import os
