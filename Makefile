@@ -3,7 +3,7 @@
 
 # The commands of a developer. Everything comes from the package registries into .venv; the build tree is build/.
 #   make build | test | test-all | fuzz | check-sanitizers | coverage-report | demo | bench
-#   make format | style | lint | tidy | lock | docs | wheel | clean
+#   make format | style | lint | tidy | lock | docs | wheel | release | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release release-compare release-test release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -167,6 +167,23 @@ wheel: $(READY)
 
 wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist
+
+# What users install (docs/contributors/release.md): the wheels of repro-mlir for each Python of PYTHONS and machine of
+# MACHINES, which take an hour, and the wheel of repro-mlir-verify.
+release release-compare: PYTHONS ?= python3.11 python3.12 python3.13
+release release-compare: MACHINES ?= x86_64 aarch64
+release: release-verify
+	JOBS=$(JOBS) $(PYTHON) tools/release/compiler.py dist $(PYTHONS:%=--python %) $(MACHINES:%=--machine %)
+
+# Builds the wheels in dist again, elsewhere, and compares the bytes.
+release-compare:
+	JOBS=$(JOBS) $(PYTHON) tools/release/compare.py dist $(PYTHONS:%=--python %) $(MACHINES:%=--machine %)
+
+# Installs, uses and uninstalls the wheels in dist, in new environments of PYTHONS.
+release-test: PYTHONS ?= $(PYTHON)
+release-test:
+	$(PYTHON) tools/release/install_test.py dist $(PYTHONS)
+	$(PYTHON) tools/release/install_test.py --torch dist $(firstword $(PYTHONS))
 
 # The pure-Python wheel of repro-mlir-verify, whose bytes are the same in each build.
 release-verify:

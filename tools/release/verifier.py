@@ -17,7 +17,7 @@ import sys
 import time
 import tomllib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,20 +143,29 @@ def _ordered(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (".dist-info/" in name, name))
 
 
-def write_wheel(folder: Path) -> Path:
-    """Writes the wheel to a folder and returns its path."""
-    files = contents()
-    record = f"{_stem()}.dist-info/RECORD"
-    files[record] = _record(files, record)
+def write_archive(
+    path: Path,
+    files: dict[str, bytes],
+    record: str,
+    programs: Collection[str] = (),
+    compression: int = zipfile.ZIP_STORED,
+) -> None:
+    """Writes the files and their RECORD, which is called `record`, to the wheel `path`: always in the same order, with
+    the date of SOURCE_DATE_EPOCH, and with the modes of a program for `programs`."""
     date = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", _EPOCH)), _EPOCH))[:6]
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{_stem()}-py3-none-any.whl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
-        for name in [*_ordered(set(files) - {record}), record]:
+        for name in [*_ordered(files), record]:
             entry = zipfile.ZipInfo(name, date)
             # The mode of a regular file that everybody may read, and the system Unix, whichever system packs.
-            entry.create_system, entry.external_attr = 3, 0o100644 << 16
-            archive.writestr(entry, files[name])
+            entry.create_system, entry.external_attr = 3, (0o100755 if name in programs else 0o100644) << 16
+            archive.writestr(entry, files[name] if name != record else _record(files, record), compression, 9)
+
+
+def write_wheel(folder: Path) -> Path:
+    """Writes the wheel to a folder and returns its path."""
+    path = folder / f"{_stem()}-py3-none-any.whl"
+    write_archive(path, contents(), f"{_stem()}.dist-info/RECORD")
     return path
 
 
