@@ -42,7 +42,9 @@ ALLOWED = {
     "random": {"base.numerics", "base.tensors", "reference"},
     "runner": {"base.files", "base.numerics", "base.tensors"},
     "program": {"base.files", "base.numerics", "base.tensors", "reference", "runner", "sandbox"},
-    "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
+    "verification": {
+        "base.files", "base.numerics", "base.tensors", "distributed", "pages", "program", "reference", "sandbox",
+    },
     "precision": {"base.files", "base.numerics", "program"},
     "gradient_compression": {"base.files", "base.numerics", "precision", "program"},
     "compilation": {"base.files", "program", "runner", "sandbox"},

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ed25519 signatures of finished receipts and of bundles, with the package `cryptography`."""
+"""Ed25519 signatures of finished receipts and of bundles, with the package `cryptography`; private keys for exports."""
 
 from __future__ import annotations
 
@@ -25,22 +25,36 @@ _KEY_LIMIT = 1 << 16
 
 
 class PrivateKey:
-    """An ed25519 private key."""
+    """An ed25519 private key.
+
+    Attributes:
+      public: the 32 bytes of the public key.
+    """
+
+    public: bytes
 
     def __init__(self, path: str | Path) -> None:
         """Reads the key from a PEM file without a password. Raises ReproError if the file is not such a file."""
-        _, serialization, ed25519 = _cryptography()
-        try:
-            key = serialization.load_pem_private_key(_read_key(path), password=None)
-        except (ValueError, TypeError):
-            key = None
+        _, _, ed25519 = _cryptography()
+        key = read_private_key(path)
         if not isinstance(key, ed25519.Ed25519PrivateKey):
             raise ReproError(f"{path}: expected an ed25519 private key as PEM without password")
         self._key = key
+        self.public = key.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> tuple[bytes, bytes]:
         """Returns the public key (32 bytes) and the signature of a message (64 bytes)."""
-        return self._key.public_key().public_bytes_raw(), self._key.sign(message)
+        return self.public, self._key.sign(message)
+
+
+def read_private_key(path: str | Path) -> Any:
+    """Returns the private key of any kind in a PEM file, as an object of `cryptography`; None if the file is not a PEM
+    file with a private key without a password, or the kind is unknown. Raises ReproError if the file cannot be read."""
+    exceptions, serialization, _ = _cryptography()
+    try:
+        return serialization.load_pem_private_key(_read_key(path), password=None)
+    except (ValueError, TypeError, exceptions.UnsupportedAlgorithm):
+        return None
 
 
 def read_public_key(path: str | Path) -> bytes:

@@ -1,0 +1,151 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""`repro attest` refuses receipts and options that it cannot export, and repeats its bytes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from repro_mlir.cli.main import main
+from repro_mlir.verification.exports.facts import facts_of
+from repro_mlir.verification.receipts.receipt import Receipt
+
+FORMATS = ("in-toto", "slsa", "oms", "spdx", "cyclonedx", "page")
+SIGNED = {"in-toto": "ed25519.pem", "slsa": "ed25519.pem", "oms": "P-256.pem"}
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Returns a function that runs `repro attest`, which must fail with one line and write nothing. Returns the
+    line."""
+
+    def run(receipt: Path, *options: object) -> str:
+        output = tmp_path / "refused"
+        capsys.readouterr()
+        assert main(["attest", str(receipt), *map(str, options), "-o", str(output)]) == 2
+        assert not output.exists()
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    return run
+
+
+def signing(keys: Path, name: str) -> list[object]:
+    return ["--sign", keys / SIGNED[name]] if name in SIGNED else []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_equal_receipts_have_equal_exports(
+    export: Callable[..., bytes], signed: Path, copied: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = export(signed, name)
+    assert export(copied, name) == data
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000001")
+    # Only formats that contain a time depend on the variable; the page contains it as well.
+    assert (export(signed, name) == data) == (name in SIGNED)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_and_unfinished_receipts(refused: Callable[..., str], copied: Path, keys: Path, name: str) -> None:
+    options = ["--format", name, *signing(keys, name)]
+    checkpoint = copied / "checkpoints" / "6.safetensors"
+    data = checkpoint.read_bytes()
+    checkpoint.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert "checkpoints/6.safetensors" in refused(copied, *options)
+    checkpoint.write_bytes(data)
+    (copied / "seal.json").unlink()
+    assert "expected a run that has ended" in refused(copied, *options)
+
+
+def test_the_signature_of_the_receipt(
+    refused: Callable[..., str], export: Callable[..., bytes], signed: Path, unsigned: Path, keys: Path
+) -> None:
+    assert export(signed, "cyclonedx", "--key", str(signed.parent / "public.pem"))
+    for receipt, message in ((signed, "signed by another key"), (unsigned, "expected a signature by")):
+        assert message in refused(receipt, "--format", "page", "--key", keys / "ed25519.pub")
+
+
+def test_signature_and_changes_are_said(
+    signed: Path, unsigned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--format", "cyclonedx", "-o", str(tmp_path / "export")]
+    assert main(["attest", str(signed), *command]) == 0
+    told = capsys.readouterr().out
+    key = json.loads((signed / "seal.json").read_bytes())["signature"]["key"]
+    assert f"receipt  signed by {key}\n" in told and "changes  1 change of the state by the user\n" in told
+    assert main(["attest", str(unsigned), *command]) == 0
+    told = capsys.readouterr().out
+    assert "receipt  not signed\n" in told and "changes  " not in told
+    assert main(["attest", str(signed), *command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["receipt_signed_by"] == key and report["changes"] == 1 and report["format"] == "cyclonedx"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--format in-toto: expected --sign KEY"),
+        (["--format", "oms"], "--format oms: expected --sign KEY"),
+        (["--format", "spdx", "--sign", "KEY"], "--sign: expected --format in-toto or slsa or oms"),
+        (["--sign", "KEY", "--declare", "name=x"], "--declare: expected --format spdx or cyclonedx or page"),
+        (["--format", "spdx", "--machine", "h100"], "--machine: expected --format page, got spdx"),
+        (["--format", "page", "--declare", "nam=x"], "did you mean name?"),
+        (["--format", "page", "--declare", "name=x", "--declare", "name=y"], "got two"),
+        (["--format", "page", "--declare", "name= "], "expected 1 to 1000 printable characters"),
+        (["--format", "page", "--declare", "name=a\nb"], "expected 1 to 1000 printable characters"),
+        (["--format", "page", "--declare", "location=here"], "expected a URI"),
+        (["--format", "page", "--declare", "released=2026-1-1T00:00:00Z"], "expected a time in UTC"),
+        (["--format", "page", "--declare", "released=2026-02-30T00:00:00Z"], "expected a time in UTC"),
+        (["--format", "page", "--declare", "name"], "expected NAME=TEXT"),
+        (["--format", "cdx"], "or page, got cdx"),
+    ],
+)
+def test_options_that_do_not_fit(
+    refused: Callable[..., str], signed: Path, keys: Path, options: list[str], message: str
+) -> None:
+    assert message in refused(signed, *(keys / "ed25519.pem" if each == "KEY" else each for each in options))
+
+
+def test_wrong_keys(refused: Callable[..., str], signed: Path, keys: Path) -> None:
+    for name in ("in-toto", "slsa"):
+        assert "expected an ed25519 private key" in refused(signed, "--format", name, "--sign", keys / "P-256.pem")
+
+
+@pytest.mark.parametrize("value", ["yesterday", "-1", "1.5", "253402300800", "9" * 40])
+def test_wrong_times(refused: Callable[..., str], signed: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", value)
+    for name in ("spdx", "cyclonedx", "page"):
+        assert "SOURCE_DATE_EPOCH: expected seconds since 1970" in refused(signed, "--format", name)
+
+
+def test_spdx_requires_a_time(refused: Callable[..., str], signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert "set SOURCE_DATE_EPOCH" in refused(signed, "--format", "spdx")
+
+
+def test_changing_and_missing_hyper_parameters(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule is stated by its first, last, least and greatest value; a NaN does not hide the other values."""
+    import numpy as np
+    from repro_mlir.verification.receipts.step_log import StoredInputs
+
+    schedule = iter([0.5, 0.75, float("nan"), 0.25, 0.5])
+    read = StoredInputs.read
+
+    def changed(self: StoredInputs, path: Path, begin: int, where: str) -> list[np.ndarray]:
+        arrays = read(self, path, begin, where)
+        if len(arrays) in (2, 3) and not arrays[1].shape:
+            arrays[0] = np.float32(next(schedule)).reshape(())
+        return arrays
+
+    monkeypatch.setattr("repro_mlir.verification.exports.facts.StoredInputs.read", changed)
+    monkeypatch.setattr("repro_mlir.verification.exports.facts.check_consistency", lambda *_, **__: None)
+    rate = facts_of(Receipt(signed)).hyper_parameters[0]
+    assert str(rate) == "0.5 at first, 0.5 at last, from 0.25 to 0.75"
