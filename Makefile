@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release release-compare release-test release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release release-compare release-test release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -115,6 +115,11 @@ gfloat-test: build
 torchao-test: build
 	$(BIN)/python test/environment.py test/torchao/requirements.txt build/environments/torchao --over
 	build/environments/torchao/bin/python -m pytest -q test/torchao
+
+# Exports of receipts against the packages of their formats, likewise.
+attest-test: build
+	$(BIN)/python test/environment.py test/attest/requirements.txt build/environments/attest --over
+	build/environments/attest/bin/python -m pytest -q test/attest
 
 # Scores of the recorded outputs in the folder VECTORS and its folders; see docs/guides/vectors.md.
 check-vectors: build

@@ -15,7 +15,7 @@ from repro_mlir.verification.exports.identifiers import uuid_urn
 from repro_mlir.verification.receipts.form import INPUTS
 
 CONTEXT = "https://spdx.org/rdf/3.0.1/spdx-context.jsonld"
-_NO_LICENSE = "https://spdx.org/rdf/3.0.1/terms/ExpandedLicensing/NoAssertionLicense"
+_NO_LICENSE = "expandedlicensing_NoAssertionLicense"
 _CREATION = "_:creation"
 
 
