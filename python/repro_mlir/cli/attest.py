@@ -44,7 +44,7 @@ examples:
   repro attest run.receipt --format slsa --sign key.pem -o run.provenance.json
   repro attest run.receipt --format oms --sign ec-key.pem -o run.sig
   repro attest run.receipt --format cyclonedx --declare name=digits -o run.cdx.json
-  repro attest run.receipt --format page --machine epyc-zen5 -o run.html
+  repro attest run.receipt --format page --machine h100 -o run.html
 """
 
 

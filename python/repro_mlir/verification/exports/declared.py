@@ -21,6 +21,8 @@ MOST = 1000
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 """The form of times in all exports."""
 
+_NAME = r"(?:DocumentRef-[A-Za-z0-9.-]+:)?[A-Za-z0-9][A-Za-z0-9.-]*\+?"
+_LICENSE = re.compile(rf"\(*{_NAME}\)*(?: (?:AND|OR|WITH) \(*{_NAME}\)*)*")
 _LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
@@ -63,6 +65,9 @@ def declared_of(pairs: Iterable[tuple[str, str]]) -> Declared:
             raise ReproError(f"{where}: expected one declaration of this name, got two")
         if not text.strip() or not text.isprintable() or len(text) > MOST:
             raise ReproError(f"{where}: expected 1 to {MOST} printable characters, got {foreign(text)!r}")
+        if name == "license" and not (_LICENSE.fullmatch(text) and text.count("(") == text.count(")")):
+            example = "such as Apache-2.0 or LicenseRef-ours"
+            raise ReproError(f"{where}: expected an SPDX license expression, {example}, got {foreign(text)}")
         if name == "location" and not _LOCATION.fullmatch(text):
             raise ReproError(f"{where}: expected a URI, such as https://example.org/model, got {foreign(text)}")
         if name == "released" and not _is_time(text):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -192,7 +193,7 @@ class _Values:
     """Collects the values of the scalar hyper-parameters of all steps."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[np.generic]] = {}
+        self._found: dict[str, list[Any]] = {}
 
     def add(self, kinds: Sequence[TensorType], receipt: Receipt, begin: int, record: Record) -> None:
         """Adds the values of a step, whose inputs begin at offset `begin` of inputs.bin."""
@@ -211,11 +212,10 @@ class _Values:
         return tuple(HyperParameter(name, *map(str, values)) for name, values in self._found.items())
 
 
-def _value(array: np.ndarray, kind: TensorType) -> np.generic:
+def _value(array: np.ndarray, kind: TensorType) -> Any:
     """Returns the element of an array of shape [] as a number whose text is the shortest that identifies it."""
     is_bits = ELEMENTS[kind.element].is_bits
-    value: np.generic = (from_bits(array, element_type(kind.element)) if is_bits else array)[()]
-    return value
+    return (from_bits(array, element_type(kind.element)) if is_bits else array)[()]
 
 
 def _loss(record: Record, header: Header) -> str | None:

@@ -3,14 +3,18 @@
 
 """`repro attest` refuses receipts and options that it cannot export, and repeats its bytes."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from repro_mlir.cli.main import main
 from repro_mlir.verification.exports.facts import facts_of
+from repro_mlir.verification.receipts.file_list import describe_file
 from repro_mlir.verification.receipts.receipt import Receipt
+from repro_mlir.verification.receipts.step_log import StoredInputs
 
 FORMATS = ("in-toto", "slsa", "oms", "spdx", "cyclonedx", "page")
 SIGNED = {"in-toto": "ed25519.pem", "slsa": "ed25519.pem", "oms": "P-256.pem"}
@@ -102,6 +106,8 @@ def test_signature_and_changes_are_said(
         (["--format", "page", "--declare", "name= "], "expected 1 to 1000 printable characters"),
         (["--format", "page", "--declare", "name=a\nb"], "expected 1 to 1000 printable characters"),
         (["--format", "page", "--declare", "location=here"], "expected a URI"),
+        (["--format", "spdx", "--declare", "license=all rights reserved"], "expected an SPDX license expression"),
+        (["--format", "spdx", "--declare", "license=(MIT OR Apache-2.0"], "expected an SPDX license expression"),
         (["--format", "page", "--declare", "released=2026-1-1T00:00:00Z"], "expected a time in UTC"),
         (["--format", "page", "--declare", "released=2026-02-30T00:00:00Z"], "expected a time in UTC"),
         (["--format", "page", "--declare", "name"], "expected NAME=TEXT"),
@@ -133,9 +139,6 @@ def test_spdx_requires_a_time(refused: Callable[..., str], signed: Path, monkeyp
 
 def test_changing_and_missing_hyper_parameters(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A schedule is stated by its first, last, least and greatest value; a NaN does not hide the other values."""
-    import numpy as np
-    from repro_mlir.verification.receipts.step_log import StoredInputs
-
     schedule = iter([0.5, 0.75, float("nan"), 0.25, 0.5])
     read = StoredInputs.read
 
@@ -149,3 +152,34 @@ def test_changing_and_missing_hyper_parameters(signed: Path, monkeypatch: pytest
     monkeypatch.setattr("repro_mlir.verification.exports.facts.check_consistency", lambda *_, **__: None)
     rate = facts_of(Receipt(signed)).hyper_parameters[0]
     assert str(rate) == "0.5 at first, 0.5 at last, from 0.25 to 0.75"
+
+
+def without_batches(path: Path) -> Path:
+    """Changes a receipt that stores its batches into an unsigned one that stores only the hyper-parameters."""
+    receipt = Receipt(path)
+    kept = b""
+    for number in (number for number in range(1, receipt.log.records + 1) if receipt.log[number].program is not None):
+        program = receipt.log[number].program
+        assert program is not None
+        signature = receipt.header.programs[program].signature
+        count = signature.num_hyper_parameters
+        kept += StoredInputs(signature.inputs[:count]).encode(receipt.inputs(number)[:count])
+    (path / "inputs.bin").write_bytes(kept)
+    (path / "receipt.json").write_bytes(dataclasses.replace(receipt.header, stored=False).dump())
+    assert receipt.seal is not None
+    files = {name: describe_file(path / name) for name in receipt.seal.files}
+    (path / "seal.json").write_bytes(dataclasses.replace(receipt.seal, files=files, signature=None).dump())
+    return path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_batches_that_are_not_stored(export: Callable[..., bytes], signed: Path, copied: Path, name: str) -> None:
+    with_batches = facts_of(Receipt(signed))
+    facts = facts_of(Receipt(without_batches(copied)))
+    assert (facts.data_hash, facts.batches) == (with_batches.data_hash, with_batches.batches)
+    assert facts.hyper_parameters == with_batches.hyper_parameters and not facts.header.stored
+    data = export(copied, name)
+    if name == "page":
+        assert b"not in the receipt; their hashes are" in data
+    if name == "cyclonedx":
+        assert b'{"name":"repro-mlir:stored","value":"false"}' in data
