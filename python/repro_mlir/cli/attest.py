@@ -228,7 +228,7 @@ def _created() -> str | None:
 def _predicted(facts: Facts, name: str, threads: int) -> Prediction:
     """Returns the prediction of the time and the energy of all steps on a machine. Needs the compiler."""
     from repro_mlir.program import Program
-    from repro_mlir.roofline import read_machine
+    from repro_mlir.roofline import CpuMachine, read_machine
     from repro_mlir.roofline.prediction import predict, read_code, threads_of
     from repro_mlir.verification.exports.page import Prediction
 
@@ -242,4 +242,5 @@ def _predicted(facts: Facts, name: str, threads: int) -> Prediction:
         step = predict(read_code(program, machine), machine, count)
         seconds += step.seconds * steps
         joules += (step.joules or 0.0) * steps
-    return Prediction(machine.name, count, seconds, joules if machine.watts else None)
+    shown = count if isinstance(machine, CpuMachine) else None
+    return Prediction(machine.name, shown, seconds, joules if machine.watts else None)

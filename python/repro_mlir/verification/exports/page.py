@@ -29,13 +29,13 @@ class Prediction:
 
     Attributes:
       machine: the name of the machine.
-      threads: the number of threads of a step.
+      threads: the number of threads of a step; None on a GPU.
       seconds: the time of all steps.
       joules: the energy of all steps; None if the power of the machine is unknown.
     """
 
     machine: str
-    threads: int
+    threads: int | None
     seconds: float
     joules: float | None
 
@@ -54,7 +54,7 @@ def model_page(facts: Facts, declared: Declared, prediction: Prediction | None, 
         ("Training", _training(facts)),
         ("Hyper-parameters", _hyper_parameters(facts)),
         ("Data", _data(facts)),
-        ("Machine, declared by the writer of the receipt", _environment(facts)),
+        ("Declared by the writer of the receipt", _unchecked(facts)),
         ("Time and energy, predicted and not measured", _predicted(prediction)),
         ("Declared by the author", _declared(declared, created)),
         ("Evidence", _evidence(facts)),
@@ -141,35 +141,40 @@ def _data(facts: Facts) -> str:
         (f"batch {batch.number}", "; ".join(f"{escaped(name)} {_code(digest.hex())}" for name, digest in batch.tensors))
         for batch in facts.batches
     ]
-    script = facts.header.script
-    source = [] if script is None else [("script, declared", f"{escaped(script[0])}, BLAKE3 {_code(script[1])}")]
     return _rows(
         [
             ("batches", f"{len(facts.batches):,}, of them {facts.different_batches:,} different, {stored}"),
             ("hash of all batches", f"{_code(facts.data_hash)} (H3)"),
-            *source,
             *_shortened(listed, STEPS),
         ]
     )
 
 
-def _environment(facts: Facts) -> str:
+def _unchecked(facts: Facts) -> str:
+    """Returns the fields of receipt.json that are for information only."""
     entries = [f"{name} {value}" for name, value in facts.header.environment.items()]
     left = len(entries) - _MOST_VALUES
-    more = [f"and {left:,} more"] if left > 0 else []
-    return _rows([("environment", escaped(", ".join([*entries[:_MOST_VALUES], *more])))] if entries else [])
+    shown = ", ".join([*entries[:_MOST_VALUES], *([f"and {left:,} more"] if left > 0 else [])])
+    script = facts.header.script
+    return _rows(
+        [
+            *([("machine and software", escaped(shown))] if shown else []),
+            *([] if script is None else [("script", f"{escaped(script[0])}, BLAKE3 {_code(script[1])}")]),
+        ]
+    )
 
 
 def _predicted(prediction: Prediction | None) -> str:
     if prediction is None:
         return ""
-    joules = prediction.joules
+    joules, threads = prediction.joules, prediction.threads
     energy = (
         "unknown: the machine file has no power" if joules is None else f"{joules:.3g} J ({joules / 3.6e6:.3g} kWh)"
     )
     return _rows(
         [
-            ("machine", f"{escaped(prediction.machine)}, {prediction.threads:,} threads"),
+            ("machine", escaped(prediction.machine)),
+            *([] if threads is None else [("threads", f"{threads:,}")]),
             ("time of all steps", f"{prediction.seconds:.3g} s"),
             ("energy of all steps", energy),
             ("method", "the roofline model of <code>repro roofline predict</code>; power of the machine under load"),
