@@ -32,7 +32,7 @@ placeholders, for N = --steps:
 exit status:
   0  the resumed run equals the whole run
   1  it does not
-  2  no answer: the script is not reproducible, cannot be compared or fails, or this program failed
+  2  no answer: the script is not reproducible, cannot be compared or read, or fails, or this program failed
 """
 
 

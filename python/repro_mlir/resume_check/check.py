@@ -14,7 +14,7 @@ from pathlib import Path
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import foreign
 from repro_mlir.base.progress import Progress
-from repro_mlir.resume_check.comparison import Difference, compare
+from repro_mlir.resume_check.comparison import Comparison, compare
 from repro_mlir.resume_check.findings import (
     Finding,
     causes,
@@ -22,13 +22,14 @@ from repro_mlir.resume_check.findings import (
     causes_of_resume,
     gradient_names,
     listed,
+    unread_names,
     without_effect,
 )  # fmt: skip
 from repro_mlir.resume_check.records import Key, Record
 from repro_mlir.resume_check.runs import Template, run_script
 
 EXACT, INEXACT = "exact", "not exact"
-UNREPEATABLE, UNEQUAL_BEGIN = "not reproducible", "not comparable"
+UNREPEATABLE, UNEQUAL_BEGIN, UNREAD = "not reproducible", "not comparable", "not readable"
 
 _WHOLE, _FIRST, _RESUMED, _REPEATED = "the whole run", "the first run", "the resumed run", "the repeated run"
 
@@ -39,13 +40,15 @@ class ResumeReport:
 
     Attributes:
       verdict: "exact"; "not exact"; "not reproducible" if two whole runs differ before the resumed run does; "not
-        comparable" if the first run differs from the whole run before the checkpoint.
+        comparable" if the first run differs from the whole run before the checkpoint; "not readable" if nothing
+        differs, but state that determines the steps was not compared.
       steps: the number of steps of the whole run.
       saved: the number of steps of the first run, after which it saved the checkpoint.
       step: the first step that differs; None if the runs are equal.
       findings: the causes, the most probable one first.
       gradients: the names of the parameters whose gradients differ at this step.
       unused: state that was not restored, without an effect on these steps.
+      unread: the names of state that was not compared, because PyTorch cannot read its values.
     """
 
     verdict: str
@@ -55,6 +58,7 @@ class ResumeReport:
     findings: tuple[Finding, ...]
     gradients: tuple[str, ...]
     unused: tuple[Finding, ...]
+    unread: tuple[str, ...]
 
     def report(self) -> dict[str, object]:
         """Returns the result for JSON."""
@@ -66,6 +70,7 @@ class ResumeReport:
             "findings": [each.report() for each in self.findings],
             "gradients": [*self.gradients],
             "without_effect": [each.report() for each in self.unused],
+            "not_compared": [*self.unread],
         }
 
     def lines(self) -> list[str]:
@@ -77,6 +82,8 @@ class ResumeReport:
             lines.append(f"  effect: other gradients at step {self.step}: {listed(self.gradients)}")
         for each in self.unused:
             lines += [f"  without effect on these steps: {each.title}: {each.text}", f"    {each.hint}"]
+        if self.unread:
+            lines.append(f"  not compared, because PyTorch cannot read the values: {listed(self.unread)}")
         return lines
 
     def _headline(self) -> str:
@@ -85,6 +92,8 @@ class ResumeReport:
             return f"exact: the resumed run equals the whole run in {self.steps} steps, {after}"
         if self.verdict == INEXACT:
             return f"not exact: the resumed run differs from the whole run at step {self.step} of {self.steps}, {after}"
+        if self.verdict == UNREAD:
+            return f"not readable: nothing differs in {self.steps} steps, {after}, but not all state was compared"
         if self.verdict == UNREPEATABLE:
             return f"not reproducible: two whole runs differ at step {self.step}, so a resume cannot be checked"
         return (
@@ -146,13 +155,13 @@ def check_resume(
         begin = compare(whole, first)
         if begin.difference is not None:
             repeated = execute(_REPEATED, run, whole_values, "repeated")
-            return _judged(UNEQUAL_BEGIN, begin.difference, whole, first, repeated, frozenset())
+            return _judged(UNEQUAL_BEGIN, begin, whole, first, repeated, frozenset())
         resumed = execute(_RESUMED, resume, resumed_values, "resumed")
         found = compare(whole, resumed, first.count)
         noise = frozenset(begin.unused)
         if found.difference is not None:
             repeated = execute(_REPEATED, run, whole_values, "repeated")
-            return _judged(INEXACT, found.difference, whole, first, repeated, noise)
+            return _judged(INEXACT, found, whole, first, repeated, noise)
         if resumed.count != whole.count - first.count:
             raise ReproError(
                 f"expected the resumed run to make {whole.count - first.count} steps, from {first.count} to "
@@ -160,23 +169,28 @@ def check_resume(
                 "{steps} counts from the start of the first run, {more} from the resume"
             )
         unused = tuple(without_effect(found.unused, whole, noise))
-        return ResumeReport(EXACT, whole.count, first.count, None, (), (), unused)
+        is_read = not found.unread_gradients and not any(key.is_effective for key in found.unread)
+        verdict, unread = EXACT if is_read else UNREAD, tuple(unread_names(found, whole))
+        return ResumeReport(verdict, whole.count, first.count, None, (), (), unused, unread)
 
 
 def _judged(
-    verdict: str, difference: Difference, whole: Record, first: Record, repeated: Record, noise: frozenset[Key]
+    verdict: str, found: Comparison, whole: Record, first: Record, repeated: Record, noise: frozenset[Key]
 ) -> ResumeReport:
     """Returns the report of a difference, or of an earlier difference of two whole runs."""
-    again = compare(whole, repeated).difference
-    if again is not None and again.step <= difference.step:
-        verdict, difference = UNREPEATABLE, again
+    again, difference = compare(whole, repeated), found.difference
+    assert difference is not None
+    if again.difference is not None and again.difference.step <= difference.step:
+        verdict, difference, found = UNREPEATABLE, again.difference, again
         findings = causes_of_repetition(difference, whole)
     elif verdict == INEXACT:
         findings = causes_of_resume(difference, whole, noise)
     else:
         findings = causes(difference, whole, noise)
-    gradients = tuple(gradient_names(difference, whole))
-    return ResumeReport(verdict, whole.count, first.count, difference.step, tuple(findings), gradients, ())
+    gradients, unread = gradient_names(difference.gradients, whole), unread_names(found, whole)
+    return ResumeReport(
+        verdict, whole.count, first.count, difference.step, tuple(findings), tuple(gradients), (), tuple(unread)
+    )
 
 
 def _check_saved(checkpoint: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from repro_mlir.resume_check.records import Key, Record, Step
+from repro_mlir.resume_check.records import UNREADABLE, Key, Record, Step
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,14 @@ class Comparison:
     Attributes:
       difference: the first difference, or None.
       unused: entries that differ without an effect, such as the state of a generator.
+      unread: entries that were not compared, because both records have no values of them.
+      unread_gradients: the names of gradients that were not compared, by optimizer and parameter.
     """
 
     difference: Difference | None
     unused: dict[Key, Values]
+    unread: list[Key]
+    unread_gradients: list[str]
 
 
 def compare(expected: Record, actual: Record, offset: int = 0) -> Comparison:
@@ -85,27 +89,34 @@ def compare(expected: Record, actual: Record, offset: int = 0) -> Comparison:
       offset: the number of steps of `expected` that precede the first step of `actual`.
     """
     found: dict[Key, Values] = {}
+    unread: dict[Key, None] = {}
+    unread_gradients: dict[str, None] = {}
     batch: Batch | None = None
+    difference = None
     for whole, part in zip(islice(expected.steps(), offset, None), actual.steps(), strict=False):
         if whole.is_end != part.is_end:
             break
         for key in _differing(whole, part):
             found.setdefault(key, Values(whole.number, whole.state.get(key), part.state.get(key)))
+        unread.update((key, None) for key in whole.state if whole.state[key] == UNREADABLE == part.state.get(key))
         batch = batch or _other_batch(expected, whole, part)
-        common = whole.gradients.keys() & part.gradients.keys()
-        gradients = [name for name in part.gradients if name in common]
-        gradients = [name for name in gradients if part.gradients[name] != whole.gradients[name]]
+        common = [name for name in part.gradients if name in whole.gradients]
+        gradients = [name for name in common if part.gradients[name] != whole.gradients[name]]
+        unread_gradients.update((name, None) for name in common if part.gradients[name] == UNREADABLE)
         if gradients or any(key.is_effective for key in found):
-            return Comparison(Difference(whole.number, whole.is_end, found, batch, gradients), {})
-    return Comparison(None, found)
+            difference = Difference(whole.number, whole.is_end, found, batch, gradients)
+            break
+    return Comparison(difference, {} if difference else found, [*unread], [*unread_gradients])
 
 
 def _differing(whole: Step, part: Step) -> list[Key]:
-    """Returns the entries that differ. An owner that only one of the steps knows is ignored, unless it is the optimizer
-    that makes the step: the other process may not have called that model yet."""
+    """Returns the entries that differ. A model or an optimizer that only one of the steps knows is ignored, unless it
+    is the optimizer that makes the step: the other process may not have called that model yet. Schedulers and scalers
+    are known as soon as the script has created them."""
+    keys = dict.fromkeys([*whole.state, *part.state])
     owners = {_owner(key) for key in whole.state} & {_owner(key) for key in part.state}
     owners |= {("hyper-parameter", each.optimizer) for each in (whole, part)}
-    keys = dict.fromkeys([*whole.state, *part.state])
+    owners |= {_owner(key) for key in keys if key.kind in ("scheduler", "scaler")}
     differing = [key for key in keys if whole.state.get(key) != part.state.get(key) and _owner(key) in owners]
     # A variable that one of the processes has not assigned yet is not a difference.
     return [key for key in differing if key.kind != "variable" or (key in whole.state and key in part.state)]

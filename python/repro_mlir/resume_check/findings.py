@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from repro_mlir.resume_check.comparison import Batch, Difference, Values
+from repro_mlir.resume_check.comparison import Batch, Comparison, Difference, Values
 from repro_mlir.resume_check.records import Key, Record
 
 _SHOWN = 3
@@ -153,9 +153,15 @@ def without_effect(found: dict[Key, Values], whole: Record, noise: Collection[Ke
     ]
 
 
-def gradient_names(difference: Difference, whole: Record) -> list[str]:
-    """Returns the names of the parameters whose gradients differ."""
-    return [whole.labels.get(name, name.replace("\t", " ")) for name in difference.gradients]
+def gradient_names(gradients: Iterable[str], whole: Record) -> list[str]:
+    """Returns the names of the parameters of gradients that a comparison names by optimizer and parameter."""
+    return [whole.labels.get(name, name.replace("\t", " ")) for name in gradients]
+
+
+def unread_names(found: Comparison, whole: Record) -> list[str]:
+    """Returns the names of the state and the gradients that a comparison could not read."""
+    gradients = (f"gradient of {name}" for name in gradient_names(found.unread_gradients, whole))
+    return [*(_name(key, whole) for key in found.unread), *gradients]
 
 
 def _state_findings(found: dict[Key, Values], whole: Record, noise: Collection[Key]) -> list[Finding]:

@@ -29,17 +29,24 @@ def begin(folder: str) -> None:
     A launcher sets RANK in the processes that it starts; only the process of rank 0 records.
     """
     sys.path[:] = [path for path in sys.path if path != folder]
-    _import_own_sitecustomize()
     if os.environ.get("RANK", "0") == "0":
-        sys.meta_path.insert(0, _WatchImports())
+        if "torch" in sys.modules:
+            # A .pth file has imported it.
+            _start_recorder()
+        else:
+            sys.meta_path.insert(0, _WatchImports())
+    _import_own_sitecustomize()
 
 
 def _import_own_sitecustomize() -> None:
-    """Imports the `sitecustomize` module of the user's environment, if there is one."""
+    """Imports the `sitecustomize` module of the user's environment, if there is one. If that module raises, Python
+    reports the exception and goes on, as it does without this hook."""
     injected = sys.modules.pop("sitecustomize", None)
     try:
         importlib.import_module("sitecustomize")
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "sitecustomize":
+            raise
         if injected is not None:
             sys.modules["sitecustomize"] = injected
 

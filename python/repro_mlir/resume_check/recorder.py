@@ -21,8 +21,10 @@ The key of an entry consists of its kind, its owner and its name, with tabs in b
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
+import gc
 import hashlib
 import json
 import os
@@ -31,17 +33,21 @@ import sys
 import sysconfig
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import FrameType
 from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader
 
 VARIABLE = "REPRO_MLIR_RESUME_RECORD"
 """The environment variable with the JSON object {"path": the record, "limit": its bytes, "until": a checkpoint}."""
+
+UNREADABLE = "unreadable"
+"""The digest of a tensor without readable values; records.py has the same text."""
 
 _TEXT = 80
 """The number of characters of a recorded value."""
@@ -54,18 +60,20 @@ _MOST_FRAMES, _MOST_VARIABLES, _MOST_MODELS, _MOST_CALLS, _MOST_LEAVES, _DEPTH =
 _BOOKKEEPING = {"_step_count", "_get_lr_called_within_step", "_is_initial", "_last_lr", "verbose"}
 _NEUTRAL = {"params", "param_names", "initial_lr", "foreach", "fused"}
 
+# NotImplementedError is a RuntimeError.
+_UNREADABLE_ERRORS = (RuntimeError, TypeError, ValueError)
+
 _PACKAGES = ("site-packages", "dist-packages")
 _LIBRARY = sysconfig.get_paths()["stdlib"]
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a digest of a tensor's element type, shape and values, as hexadecimal text; "unreadable" for a tensor
+    """Returns a digest of a tensor's element type, shape and values, as hexadecimal text; `UNREADABLE` for a tensor
     without readable values, such as one on the device meta."""
     try:
         return _digest_of_values(tensor)
-    except (RuntimeError, TypeError, ValueError):
-        # NotImplementedError is a RuntimeError.
-        return "unreadable"
+    except _UNREADABLE_ERRORS:
+        return UNREADABLE
 
 
 def _digest_of_values(tensor: torch.Tensor) -> str:
@@ -75,8 +83,8 @@ def _digest_of_values(tensor: torch.Tensor) -> str:
     if hasattr(tensor, "__tensor_flatten__"):
         # A subclass without memory of its own, such as a quantized tensor.
         names, _ = tensor.__tensor_flatten__()
-        parts = [f"{tensor.dtype}{tuple(tensor.shape)}", *(digest(getattr(tensor, name)) for name in names)]
-        return _text_digest("\n".join(parts))
+        parts = (_digest_of_values(getattr(tensor, name)) for name in names)
+        return _text_digest("\n".join([f"{tensor.dtype}{tuple(tensor.shape)}", *parts]))
     tensor = tensor.detach()
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
@@ -92,6 +100,19 @@ def _digest_of_values(tensor: torch.Tensor) -> str:
 
 def _text_digest(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def _array_digest(array: Any) -> str:
+    """Returns a digest of an array of NumPy or of a package with the same protocol."""
+    if array.dtype.hasobject:
+        # The bytes of the array are addresses.
+        return _tree_digest(array.tolist())
+    header = f"{array.dtype}{array.shape}".encode()
+    return hashlib.blake2b(header + array.tobytes(), digest_size=12).hexdigest()
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "tobytes") and hasattr(getattr(value, "dtype", None), "hasobject")
 
 
 def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
@@ -110,38 +131,65 @@ def _tree_digest(value: Any) -> str:
     """Returns a digest of the tensors, arrays, numbers and strings in nested containers. Tensors that depend on
     parameters, which are results and not data, are left out."""
     parts = []
-    for index, leaf in enumerate(_leaves(value)):
-        if index == _MOST_LEAVES:
-            break
+    for leaf in islice(_leaves(value), _MOST_LEAVES):
         if isinstance(leaf, torch.Tensor):
             if not leaf.requires_grad:
                 parts.append(digest(leaf))
-        elif hasattr(leaf, "tobytes"):
-            parts.append(hashlib.blake2b(leaf.tobytes(), digest_size=12).hexdigest())
-        elif isinstance(leaf, str) or _is_number(leaf):
+        elif isinstance(leaf, (str, bytes)):
             parts.append(repr(leaf))
+        elif (number := _number(leaf)) is not None:
+            parts.append(repr(number))
+        elif _is_array(leaf):
+            parts.append(_array_digest(leaf))
     return _text_digest("\n".join(parts))
 
 
-def _value_text(value: Any) -> str | None:
-    """Returns a short text of a number, a string, a short list of numbers or a tensor; None for any other value."""
+def value_text(value: Any) -> str | None:
+    """Returns a text of a value that consists of numbers, strings, tensors and arrays, in which long values are
+    digests; None for any other value; `UNREADABLE` for a value with an unreadable tensor."""
+    try:
+        text = repr(_plain(value))
+    except _UnknownValue:
+        return None
+    except _UNREADABLE_ERRORS:
+        return UNREADABLE
+    return text if len(text) <= _TEXT else f"{text[:40]}... {_text_digest(text)}"
+
+
+class _UnknownValue(Exception):
+    """A value is of a type whose state this file cannot read."""
+
+
+def _plain(value: Any, depth: int = _DEPTH) -> Any:
+    """Returns a value with Python's numbers in place of NumPy's, lists in place of tuples, which checkpoints may not
+    tell apart, and digests in place of large tensors and arrays."""
+    if value is None or isinstance(value, (str, bytes)):
+        return value
+    number = _number(value)
+    if number is not None:
+        return number
     if isinstance(value, torch.Tensor):
-        return repr(value.tolist())[:_TEXT] if value.numel() <= 4 else digest(value)
-    if value is None or isinstance(value, str) or _is_number(value):
-        text = repr(value)
-        return text if len(text) <= _TEXT else f"{text[:40]}... {_text_digest(text)}"
-    if isinstance(value, (list, tuple, dict)):
-        leaves = list(_leaves(value))
-        if all(leaf is None or isinstance(leaf, (str, torch.Tensor)) or _is_number(leaf) for leaf in leaves):
-            text = repr(value)
-            is_short = len(text) <= _TEXT and not any(isinstance(leaf, torch.Tensor) for leaf in leaves)
-            return text if is_short else _tree_digest(value)
+        found = _digest_of_values(value)
+        is_short = type(value) in (torch.Tensor, torch.nn.Parameter) and value.numel() <= 4
+        return value.tolist() if is_short and value.layout == torch.strided else found
+    if _is_array(value):
+        return value.tolist() if value.size <= 4 and not value.dtype.hasobject else _array_digest(value)
+    if depth and isinstance(value, Mapping):
+        return {_plain(key, 0): _plain(value[key], depth - 1) for key in value}
+    if depth and isinstance(value, (list, tuple)):
+        return [_plain(each, depth - 1) for each in value]
+    raise _UnknownValue
+
+
+def _number(value: Any) -> bool | int | float | complex | None:
+    """Returns a truth value or a number of Python or NumPy as one of Python, None for any other value. Python refuses
+    to print integers with very many bits."""
+    numpy = sys.modules.get("numpy")
+    if isinstance(value, getattr(numpy, "generic", ())):
+        value = value.item()
+    if isinstance(value, (float, complex)) or (isinstance(value, int) and value.bit_length() <= 1024):
+        return value
     return None
-
-
-def _is_number(value: Any) -> bool:
-    """Returns whether a value is a truth value or a number; Python refuses to print integers with very many bits."""
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 1024)
 
 
 def _user_frames() -> Iterator[FrameType]:
@@ -175,26 +223,41 @@ def _variables() -> Iterator[tuple[str, str, Any]]:
                 yield function, name, space.get(name)
 
 
-class _Known:
-    """Objects of one kind, with a key for each that is the same in all runs of the script: the class and a number."""
+class Known:
+    """Objects of one kind that the script holds, in the order of their creation."""
 
     def __init__(self) -> None:
-        self.keyed: list[tuple[str, Any]] = []
-        self._new: list[Any] = []
+        self.objects: list[Any] = []
+        self.has_new = False
 
     def add(self, value: Any) -> None:
-        self._new.append(weakref.ref(value))
+        if not any(value is each for each in self.objects):
+            self.objects.append(value)
+            self.has_new = True
 
-    def update(self) -> list[tuple[str, Any]]:
-        """Gives keys to the new objects that are still alive, in the order of their creation; returns all objects."""
-        for each in self._new:
-            value = each()
-            if value is not None and not any(value is old for _, old in self.keyed):
-                name = type(value).__name__
-                count = sum(type(old).__name__ == name for _, old in self.keyed)
-                self.keyed.append((name if count == 0 else f"{name} {count + 1}", value))
-        self._new = []
-        return self.keyed
+    def keyed(self) -> list[tuple[str, Any]]:
+        """Returns the objects, each with a key that is the same in all runs of the script: the class and a number."""
+        names: dict[str, int] = {}
+        keyed = []
+        for each in self.objects:
+            name = type(each).__name__
+            names[name] = names.get(name, 0) + 1
+            keyed.append((name if names[name] == 1 else f"{name} {names[name]}", each))
+        return keyed
+
+
+def release(kinds: Sequence[Known]) -> None:
+    """Forgets the objects that only these lists hold: the script has replaced them, and a resumed run may never have
+    had them."""
+    references = [[weakref.ref(value) for value in known.objects] for known in kinds]
+    for known in kinds:
+        known.objects.clear()
+    if any(known.has_new for known in kinds):
+        # An optimizer with a scheduler refers to itself.
+        gc.collect()
+    for known, each in zip(kinds, references, strict=True):
+        known.objects += [value for value in (reference() for reference in each) if value is not None]
+        known.has_new = False
 
 
 class _Model:
@@ -229,8 +292,9 @@ class _Model:
             yield f"{kind}\t{self.key}\t{name}", digest(buffer)
         for name, module in self.module.named_modules():
             for attribute, value in vars(module).items():
-                if not attribute.startswith("_") and _is_number(value):
-                    yield f"attribute\t{self.key}\t{name}{'.' if name else ''}{attribute}", repr(value)
+                number = None if attribute.startswith("_") else _number(value)
+                if number is not None:
+                    yield f"attribute\t{self.key}\t{name}{'.' if name else ''}{attribute}", repr(number)
 
 
 def _guarded(method: Callable[..., None]) -> Callable[..., None]:
@@ -270,7 +334,7 @@ class Recorder:
         self._data: deque[list[Any]] = deque(maxlen=_MOST_CALLS)
         self._labels: dict[str, str] = {}
         self._named: set[str] = set()
-        self.optimizers, self.schedulers, self.scalers, self.loaders = _Known(), _Known(), _Known(), _Known()
+        self.optimizers, self.schedulers, self.scalers, self.loaders = Known(), Known(), Known(), Known()
         self._models: list[_Model] = []
         self._modules: set[int] = set()
         self._positions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -306,14 +370,13 @@ class Recorder:
         if self._is_out_of_step() or iterator not in self._positions:
             return
         self._positions[iterator] += 1
-        loader = next((key for key, each in self.loaders.update() if each is self._loader_of[iterator]), "DataLoader")
+        loader = next((key for key, each in self.loaders.keyed() if each is self._loader_of[iterator]), "DataLoader")
         with torch.no_grad():
             self._data.append([loader, self._positions[iterator], _tree_digest(batch)])
 
     @_guarded
     def before_step(self, optimizer: Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Records a step, before the optimizer changes the parameters. The first argument is the optimizer."""
-        self._depth += 1
         if self._depth > 1 or self._is_off or os.getpid() != self._process:
             return
         with torch.no_grad():
@@ -321,7 +384,7 @@ class Recorder:
                 self._begin()
             gradients = {}
             self.optimizers.add(optimizer)
-            key = next(key for key, each in self.optimizers.update() if each is optimizer)
+            key = next(key for key, each in self.optimizers.keyed() if each is optimizer)
             # A closure computes the gradients within the step; the parameters still have those of the last step.
             has_closure = any(each is not None for each in (*arguments[1:], *keywords.values()))
             for name, parameter in () if has_closure else _parameters(optimizer):
@@ -332,11 +395,15 @@ class Recorder:
         self._inputs, self._labels = [], {}
         self._data.clear()
 
-    def after_step(self, *_: Any) -> None:
-        """Notes the end of a step."""
-        self._depth -= 1
-        if self._depth == 0:
-            self._begun = False
+    @contextlib.contextmanager
+    def in_step(self) -> Iterator[None]:
+        """Notes that a step runs in the context, also one that raises. Steps of an optimizer may call one another."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._begun = self._begun and self._depth > 0
 
     @_guarded
     def end(self) -> None:
@@ -361,6 +428,7 @@ class Recorder:
     def _begin(self) -> None:
         """Reads the state before a step."""
         self._begun = True
+        release((self.optimizers, self.schedulers, self.scalers, self.loaders))
         if self._until is not None and self._steps and os.path.exists(self._until):
             self._write({"interrupted": True})
             for stream in (sys.stdout, sys.stderr):
@@ -395,7 +463,7 @@ class Recorder:
             self._labels[key] = label
 
     def _optimized(self) -> set[int]:
-        return {id(each) for _, optimizer in self.optimizers.update() for _, each in _parameters(optimizer)}
+        return {id(each) for _, optimizer in self.optimizers.keyed() for _, each in _parameters(optimizer)}
 
     def _read(self) -> dict[str, str]:
         """Returns all entries of the state."""
@@ -405,7 +473,7 @@ class Recorder:
             for model in reversed(self._models)
             for name, parameter in model.module.named_parameters()
         }
-        for key, optimizer in self.optimizers.update():
+        for key, optimizer in self.optimizers.keyed():
             state.update(_optimizer_state(key, optimizer))
             for name, parameter in _parameters(optimizer):
                 if id(parameter) in names:
@@ -413,19 +481,20 @@ class Recorder:
         done = self._optimized()
         for model in self._models:
             state.update(model.state(done))
-        for key, scheduler in self.schedulers.update():
+        for key, scheduler in self.schedulers.keyed():
             state.update(_plain_state("scheduler", key, scheduler))
-        for key, scaler in self.scalers.update():
+        for key, scaler in self.scalers.keyed():
             state.update(_plain_state("scaler", key, scaler))
         for key, generator in self._generators():
             state[f"rng\t{key}\tstate"] = generator
-        for key, loader in self.loaders.update():
-            epoch = getattr(getattr(loader, "sampler", None), "epoch", None)
-            if _is_number(epoch):
+        for key, loader in self.loaders.keyed():
+            epoch = _number(getattr(getattr(loader, "sampler", None), "epoch", None))
+            if epoch is not None:
                 state[f"attribute\t{key}\tsampler.epoch"] = repr(epoch)
         for function, name, value in _variables():
-            if _is_number(value):
-                state.setdefault(f"variable\t{function}\t{name}", repr(value))
+            number = _number(value)
+            if number is not None:
+                state.setdefault(f"variable\t{function}\t{name}", repr(number))
         return state
 
     def _generators(self) -> Iterator[tuple[str, str]]:
@@ -441,21 +510,28 @@ class Recorder:
         if torch.backends.mps.is_available():
             yield "PyTorch's generator of mps", digest(torch.mps.get_rng_state())
         found: dict[int, tuple[str, str]] = {}
-        for _, name, value in _variables():
-            if isinstance(value, torch.Generator):
-                found[id(value)] = name, digest(value.get_state())
-            elif isinstance(value, random.Random):
-                found[id(value)] = name, _text_digest(repr(value.getstate()))
-            elif numpy is not None and isinstance(value, numpy.random.Generator):
-                found[id(value)] = name, _tree_digest(value.bit_generator.state)
-            elif numpy is not None and isinstance(value, numpy.random.RandomState):
-                found[id(value)] = name, _tree_digest(value.get_state(legacy=False))
-        for key, loader in self.loaders.update():
-            generator = getattr(loader, "generator", None)
-            if isinstance(generator, torch.Generator):
-                found.setdefault(id(generator), (f"of {key}", digest(generator.get_state())))
+        for name, value in self._values():
+            state = None if id(value) in found else _generator_state(value)
+            if state is not None:
+                found[id(value)] = name, state
+        counts: dict[str, int] = {}
         for name, state in found.values():
-            yield f"the generator {name}", state
+            counts[name] = counts.get(name, 0) + 1
+            yield f"the generator {name}{'' if counts[name] == 1 else f' ({counts[name]})'}", state
+
+    def _values(self) -> Iterator[tuple[str, Any]]:
+        """Yields name and value of everything that may be a generator: variables of the script, attributes of modules,
+        and what DataLoaders and their samplers draw from."""
+        for _, name, value in _variables():
+            yield name, value
+        for model in self._models:
+            for path, module in model.module.named_modules():
+                for name, value in vars(module).items():
+                    yield ".".join(filter(None, [model.label, path, name])), value
+        for key, loader in self.loaders.keyed():
+            sampler = getattr(loader, "sampler", None)
+            for each in (loader, sampler, getattr(loader, "batch_sampler", None)):
+                yield f"of {key}", getattr(each, "generator", None)
 
     def _changes(self) -> dict[str, str | None]:
         """Returns the entries that differ from the last line, and remembers the state."""
@@ -482,6 +558,25 @@ class Recorder:
         self._file.write(data)
 
 
+def _generator_state(value: Any) -> str | None:
+    """Returns a text for the state of a random number generator, None for any other value."""
+    if isinstance(value, torch.Generator):
+        return digest(value.get_state())
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
+        return _text_digest(repr(value.getstate()))
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    if numpy is not None and isinstance(value, numpy.Generator):
+        return _tree_digest(value.bit_generator.state)
+    if numpy is not None and isinstance(value, numpy.BitGenerator):
+        return _tree_digest(value.state)
+    if numpy is not None and isinstance(value, numpy.RandomState):
+        return _tree_digest(value.get_state(legacy=False))
+    own = sys.modules.get("repro_mlir.random.generator")
+    if own is not None and isinstance(value, own.Generator):
+        return repr(value.get_state())
+    return None
+
+
 def _parameters(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
     for index, group in enumerate(optimizer.param_groups):
         for number, parameter in enumerate(group["params"]):
@@ -491,14 +586,14 @@ def _parameters(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
 def _optimizer_state(key: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
     for index, group in enumerate(optimizer.param_groups):
         for name, value in group.items():
-            text = None if name in _NEUTRAL else _value_text(value)
+            text = None if name in _NEUTRAL else value_text(value)
             if text is not None:
                 yield f"hyper-parameter\t{key}\t{name} of group {index}", text
     for number, parameter in _parameters(optimizer):
         yield f"parameter\t{key}\t{number}", digest(parameter)
         entries = optimizer.state.get(parameter)
         for name, value in entries.items() if isinstance(entries, Mapping) else ():
-            text = _value_text(value) if not isinstance(value, torch.Tensor) else digest(value)
+            text = digest(value) if isinstance(value, torch.Tensor) else value_text(value)
             if text is not None:
                 yield f"optimizer state\t{key}\t{number}\t{name}", text
 
@@ -511,7 +606,7 @@ def _plain_state(kind: str, key: str, value: Any) -> Iterator[tuple[str, str]]:
         # The object is incomplete, such as a scheduler whose constructor has failed.
         return
     for name, entry in entries.items():
-        text = None if name in _BOOKKEEPING else _value_text(entry)
+        text = None if name in _BOOKKEEPING else value_text(entry)
         if text is not None:
             yield f"{kind}\t{key}\t{name}", text
 
@@ -523,8 +618,8 @@ def start() -> None:
     _watch_modules(recorder)
     _watch_loaders(recorder)
     _watch_constructors(recorder)
+    _watch_steps(recorder)
     register_optimizer_step_pre_hook(recorder.before_step)
-    register_optimizer_step_post_hook(recorder.after_step)
     atexit.register(recorder.end)
 
 
@@ -587,7 +682,7 @@ def _watch_constructors(recorder: Recorder) -> None:
     _watch_constructor(torch.amp.GradScaler, recorder.scalers)
 
 
-def _watch_constructor(kind: Any, known: _Known) -> None:
+def _watch_constructor(kind: Any, known: Known) -> None:
     construct = kind.__init__
 
     @functools.wraps(construct)
@@ -596,3 +691,20 @@ def _watch_constructor(kind: Any, known: _Known) -> None:
         known.add(value)
 
     kind.__init__ = watched
+
+
+def _watch_steps(recorder: Recorder) -> None:
+    """Notes begin and end of each step. PyTorch calls no hook at the end of a step that raises."""
+    add_hooks = Optimizer.profile_hook_step
+
+    def add(step: Callable[..., Any]) -> Callable[..., Any]:
+        hooked = add_hooks(step)
+
+        @functools.wraps(hooked)
+        def watched(*arguments: Any, **keywords: Any) -> Any:
+            with recorder.in_step():
+                return hooked(*arguments, **keywords)
+
+        return watched
+
+    Optimizer.profile_hook_step = staticmethod(add)  # type: ignore[assignment]

@@ -18,6 +18,9 @@ EFFECTIVE = frozenset({"parameter", "buffer", "optimizer state", "hyper-paramete
 """The kinds of state that determine the following steps. Random number generators, buffers that no state_dict contains,
 attributes and variables do so only if the script uses them."""
 
+UNREADABLE = "unreadable"
+"""The value of an entry whose tensor has no values that PyTorch can read; recorder.py has the same text."""
+
 
 @dataclass(frozen=True)
 class Key:

@@ -27,6 +27,8 @@ from repro_mlir.resume_check.records import Record
 PLACEHOLDERS = ("steps", "total", "more", "save", "resume")
 """The names that a command may contain in braces."""
 
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
 RECORD_BYTES = 256 << 20
 """The limit on the size of a record."""
 
@@ -52,10 +54,12 @@ class Template:
     Attributes:
       option: the option that gave the command, for messages.
       parts: the program and its arguments.
+      fixed: the number of parts at the begin whose braces have no meaning.
     """
 
     option: str
     parts: tuple[str, ...]
+    fixed: int = 0
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -67,7 +71,7 @@ class Template:
 
     def names(self) -> set[str]:
         """Returns the names of the placeholders in the command."""
-        return {name for part in self.parts for name in re.findall(r"\{(\w+)\}", part)}
+        return {name for part in self.parts[self.fixed :] for name in _PLACEHOLDER.findall(part)}
 
     def require(self, *names: str) -> None:
         """Raises ReproError if the command contains none of the placeholders."""
@@ -77,7 +81,8 @@ class Template:
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
         """Returns the command with the value of each placeholder."""
-        return [re.sub(r"\{(\w+)\}", lambda match: values[match[1]], part) for part in self.parts]
+        filled = (_PLACEHOLDER.sub(lambda match: values[match[1]], part) for part in self.parts[self.fixed :])
+        return [*self.parts[: self.fixed], *filled]
 
 
 def template(option: str, text: str) -> Template:
@@ -175,5 +180,6 @@ def _last_line(output: str) -> str:
 
 def default_templates(script: str, arguments: Sequence[str]) -> tuple[Template, Template]:
     """Returns the commands that begin and resume a run of a script with the options --steps, --save and --resume."""
-    run = (sys.executable, script, *arguments, "--steps", "{steps}", "--save", "{save}")
-    return Template("--run", run), Template("--resume", (*run, "--resume", "{resume}"))
+    fixed = (sys.executable, script, *arguments)
+    run = (*fixed, "--steps", "{steps}", "--save", "{save}")
+    return Template("--run", run, len(fixed)), Template("--resume", (*run, "--resume", "{resume}"), len(fixed))

@@ -4,8 +4,10 @@
 """Loops of other forms, which resume exactly: --form chooses one."""
 
 import argparse
+import contextlib
 import random
 
+import repro_mlir.random
 import torch
 from torch import nn
 from torch.nn import functional
@@ -13,6 +15,16 @@ from torch.nn import functional
 
 def linear(*sizes: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(sizes[0], sizes[1]), nn.Tanh(), nn.Linear(sizes[1], sizes[2]))
+
+
+class Checked(torch.optim.SGD):
+    """An optimizer that refuses every third step."""
+
+    def step(self, closure: None = None) -> None:
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls % 3 == 2:
+            raise ArithmeticError
+        super().step(closure)
 
 
 class Loop:
@@ -24,9 +36,16 @@ class Loop:
         self.model = linear(3, 8, 2)
         self.critic = linear(2, 8, 1)
         self.generator = torch.Generator().manual_seed(5)
+        # This generator has no state that can be recorded.
+        self.entropy = random.SystemRandom()
+        self.noise = repro_mlir.random.Generator(seed=7)
+        if form == "unreadable":
+            self.model.register_buffer("unused", torch.ones(3, device="meta"))
         parameters = [*self.model.parameters()]
         if form == "lbfgs":
             self.optimizers = [torch.optim.LBFGS(parameters, lr=0.1, max_iter=3)]
+        elif form == "refused":
+            self.optimizers = [Checked(parameters, lr=0.1)]
         elif form == "two":
             self.optimizers = [torch.optim.Adam(parameters), torch.optim.AdamW(self.critic.parameters())]
         else:
@@ -35,6 +54,8 @@ class Loop:
         self.step = 0
 
     def batch(self) -> torch.Tensor:
+        if self.form == "own":
+            return repro_mlir.random.randn((4, 3), generator=self.noise, device="cpu")
         return torch.randn(4, 3, generator=self.generator)
 
     def train(self) -> None:
@@ -60,7 +81,8 @@ class Loop:
             self.optimizers[0].zero_grad()
             for _ in range(2):
                 functional.dropout(self.called(self.batch()), 0.5).square().mean().backward()
-            self.optimizers[0].step()
+            with contextlib.suppress(ArithmeticError):
+                self.optimizers[0].step()
             with torch.no_grad():
                 self.model.eval()
                 self.called(self.batch())
@@ -91,12 +113,16 @@ def main() -> None:
             part.load_state_dict(saved[name])
         if options.omit != "step":
             loop.step = saved["step"]
+        if options.omit != "noise":
+            loop.noise.set_state(saved["noise"])
         loop.generator.set_state(saved["generator"])
         torch.set_rng_state(saved["random"])
     while loop.step < options.steps:
         loop.train()
     saved = {name: part.state_dict() for name, part in loop.state().items()}
-    saved.update(step=loop.step, generator=loop.generator.get_state(), random=torch.get_rng_state())
+    saved.update(
+        step=loop.step, noise=loop.noise.get_state(), generator=loop.generator.get_state(), random=torch.get_rng_state()
+    )
     torch.save(saved, options.save)
 
 

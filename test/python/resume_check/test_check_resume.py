@@ -34,7 +34,7 @@ def test_a_loop_that_restores_everything_is_exact(forks, capsys) -> None:
     assert status == 0
     assert report == {
         "verdict": "exact", "steps": 20, "saved_after": 10, "step": None, "findings": [], "gradients": [],
-        "without_effect": [],
+        "without_effect": [], "not_compared": [],
     }  # fmt: skip
 
 
@@ -99,7 +99,10 @@ def test_a_schedule_that_depends_on_the_steps_needs_an_interrupt(forks, capsys) 
 
 @pytest.mark.parametrize(
     ("form", "steps"),
-    [("accumulate", 6), ("two", 12), ("lbfgs", 6), pytest.param("compiled", 6, marks=pytest.mark.exhaustive)],
+    [
+        *[("accumulate", 6), ("two", 12), ("lbfgs", 6), ("refused", 6), ("own", 6)],
+        pytest.param("compiled", 6, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_loops_of_other_forms_are_exact(forks, capsys, form, steps) -> None:
     status, report = check(capsys, "--form", form, options=("--steps", "3"), script=OTHER_LOOPS)
@@ -117,6 +120,24 @@ def test_a_loop_like_that_of_nanogpt_starts_its_data_again(forks, capsys) -> Non
     assert (generator["kind"], generator["names"]) == ("rng", ["PyTorch's CPU generator"])
     # Tied weights have one name.
     assert "model.embedding.weight" in report["gradients"] and "model.head.weight" not in report["gradients"]
+
+
+def test_a_generator_of_this_package_is_named(forks, capsys) -> None:
+    arguments = ("--form", "own", "--omit", "noise")
+    status, report = check(capsys, *arguments, options=("--steps", "3"), script=OTHER_LOOPS)
+    assert (status, report["step"]) == (1, 4)
+    (finding,) = [each for each in report["findings"] if each["names"] == ["the generator self.noise"]]
+    assert finding["kind"] == "rng" and "its get_state() and set_state()" in finding["hint"]
+
+
+def test_state_without_readable_values_is_not_called_exact(forks, capsys) -> None:
+    options = ("--steps", "3")
+    status, report = check(capsys, "--form", "unreadable", options=options, script=OTHER_LOOPS)
+    assert (status, report["verdict"], report["not_compared"]) == (2, "not readable", ["self.model.unused"])
+    assert main(["check-resume", str(OTHER_LOOPS), *options, "--arguments=--form unreadable"]) == 2
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "not readable: nothing differs in 6 steps, 3 after the resume, but not all state was compared"
+    assert last == "  not compared, because PyTorch cannot read the values: self.model.unused"
 
 
 def test_a_counter_that_is_not_restored_is_one_error(forks, capsys) -> None:
@@ -176,9 +197,10 @@ def test_the_example_of_the_page_gives_the_output_of_the_page(forks, capsys, tmp
     assert capsys.readouterr().out == output
 
 
-def own_script(folder: Path) -> Path:
-    """Returns a script that fails unless it runs as it does alone, in an environment with a sitecustomize module."""
-    (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.own_sitecustomize = True\n")
+def own_script(folder: Path, end: str = "") -> Path:
+    """Returns a script that fails unless it runs as it does alone, in an environment with a sitecustomize module, which
+    has the statement `end` at its end."""
+    (folder / "sitecustomize.py").write_text(f"import builtins\nbuiltins.own_sitecustomize = True\n{end}\n")
     script = folder / "train.py"
     script.write_text(
         "import sys\nassert own_sitecustomize and not any('repro-check-resume' in path for path in sys.path)\n"
@@ -187,8 +209,19 @@ def own_script(folder: Path) -> Path:
     return script
 
 
+def test_braces_in_a_script_and_its_arguments_stay(tmp_path: Path) -> None:
+    script, arguments = "{save}/train {x}.py", ["--name={steps}", "{y}"]
+    run, resume = runs.default_templates(script, arguments)
+    filled = [sys.executable, script, *arguments, "--steps", "2", "--save", "{new}", "--resume", "old"]
+    assert run.filled({"steps": "2", "save": "{new}"}) == filled[:-2]
+    assert resume.filled({"steps": "2", "save": "{new}", "resume": "old"}) == filled
+    for each in (run, resume):
+        each.require("save")
+
+
 def test_a_process_of_the_script_has_only_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = own_script(tmp_path)
+    # Python reports the exception and goes on.
+    script = own_script(tmp_path, "raise ValueError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     run, _ = runs.default_templates(str(script), [])
     command = run.filled({"steps": "2", "save": str(tmp_path / "checkpoint.pt")})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.resume_check.comparison import compare
-from repro_mlir.resume_check.findings import causes, causes_of_resume, without_effect
-from repro_mlir.resume_check.records import Key, Record
+from repro_mlir.resume_check.findings import causes, causes_of_resume, unread_names, without_effect
+from repro_mlir.resume_check.records import UNREADABLE, Key, Record
 
 WEIGHT = "parameter\tSGD\t0.0"
 CPU = "rng\tPyTorch's CPU generator\tstate"
@@ -70,6 +70,40 @@ def test_equal_steps_have_no_difference(tmp_path: Path) -> None:
 def test_an_owner_that_only_one_process_knows_is_ignored(tmp_path: Path) -> None:
     whole = record(tmp_path / "a", {WEIGHT: "1", "buffer\tCritic\tmean": "5"})
     assert compare(whole, record(tmp_path / "b", {WEIGHT: "1"})).difference is None
+
+
+@pytest.mark.parametrize("kind", ["scheduler", "scaler"])
+@pytest.mark.parametrize("has_whole", [True, False])
+def test_a_scheduler_or_scaler_that_only_one_process_has_is_a_difference(
+    tmp_path: Path, kind: str, has_whole: bool
+) -> None:
+    entry = f"{kind}\tOwner\tscale"
+    states = {WEIGHT: "1", entry: "5"}, {WEIGHT: "1"}
+    expected, actual = states if has_whole else states[::-1]
+    whole = record(tmp_path / "a", expected)
+    found = compare(whole, record(tmp_path / "b", actual)).difference
+    (cause,) = causes_of_resume(found, whole, frozenset())
+    text = "is absent" if has_whole else "is present, expected none"
+    assert (cause.kind, cause.text) == (kind, f"before step 1: scale of Owner {text}")
+
+
+def test_entries_without_values_are_not_compared(tmp_path: Path) -> None:
+    buffer = "buffer\tModel\tmean"
+    whole = record(tmp_path / "a", {WEIGHT: UNREADABLE, buffer: UNREADABLE}, {WEIGHT: "2"})
+    found = compare(whole, record(tmp_path / "b", {WEIGHT: UNREADABLE, buffer: UNREADABLE}))
+    assert found.difference is None and unread_names(found, whole) == ["model.weight", "Model.mean"]
+    # An entry that one record has values of is another one.
+    found = compare(whole, record(tmp_path / "c", {WEIGHT: "1", buffer: UNREADABLE}))
+    assert [*found.difference.state] == [Key("parameter", "SGD", "0.0")]
+    assert unread_names(found, whole) == ["Model.mean"]
+
+
+def test_gradients_without_values_are_not_compared(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    line = {"step": 1, "state": {}, "gradients": {"SGD\t0.0": UNREADABLE}, "labels": {"SGD\t0.0": "model.weight"}}
+    path.write_text(json.dumps(line) + "\n")
+    whole = Record(path)
+    assert unread_names(compare(whole, whole), whole) == ["gradient of model.weight"]
 
 
 def test_another_optimizer_is_a_difference(tmp_path: Path) -> None:
