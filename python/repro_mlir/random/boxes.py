@@ -79,9 +79,12 @@ class Box:
         return starts, length
 
 
-def shape_of(shape: Shape) -> tuple[int, ...]:
+def shape_of(shape: Shape, what: str = "shape") -> tuple[int, ...]:
     """Returns the extents of a whole tensor.
 
+    Args:
+      shape: an integer or a sequence of integers.
+      what: names the argument in messages.
     Raises:
       ReproError: the shape is not an integer or a sequence of integers from 0, or has more than 64 dimensions or 2^62
         elements.
@@ -90,14 +93,14 @@ def shape_of(shape: Shape) -> tuple[int, ...]:
         extents = [shape] if isinstance(shape, int | np.integer) else list(shape)
         found = tuple(operator.index(extent) for extent in extents)
     except TypeError:
-        raise ReproError(f"expected a whole number or a sequence of whole numbers as shape, got {shape!r}") from None
+        raise ReproError(f"expected a whole number or a sequence of whole numbers as {what}, got {shape!r}") from None
     if any(isinstance(extent, bool) for extent in extents) or any(extent < 0 for extent in found):
-        raise ReproError(f"expected a shape of whole numbers from 0, got {shape!r}")
+        raise ReproError(f"expected a {what} of whole numbers from 0, got {shape!r}")
     if len(found) > _MOST_DIMENSIONS:
-        raise ReproError(f"expected a shape of at most {_MOST_DIMENSIONS} dimensions, got {len(found)}")
+        raise ReproError(f"expected a {what} of at most {_MOST_DIMENSIONS} dimensions, got {len(found)}")
     # Zeros are left out, so that an empty tensor has bounded strides too.
     if math.prod(extent for extent in found if extent) > _MOST_ELEMENTS:
-        raise ReproError(f"expected a shape of at most 2^62 elements, got {list(found)}")
+        raise ReproError(f"expected a {what} of at most 2^62 elements, got {list(found)}")
     return found
 
 
@@ -147,7 +150,7 @@ def local_slices(
     Raises:
       ReproError: the arguments have other forms, or contradict each other.
     """
-    whole, mesh, place = shape_of(shape), shape_of(mesh_shape), shape_of(coordinate)
+    whole, mesh, place = shape_of(shape), shape_of(mesh_shape, "mesh_shape"), shape_of(coordinate, "coordinate")
     if not isinstance(placements, list | tuple) or not len(mesh) == len(place) == len(placements):
         raise ReproError(
             f"expected a coordinate and a placement for each of the {len(mesh)} dimensions of the mesh, got "

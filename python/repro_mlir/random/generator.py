@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import numbers
+import os
+import threading
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Self
@@ -18,6 +20,13 @@ _FORK = b"repro-random-fork-v1\0"
 _WORD = 2**32
 _KEYS = ("seed", "site", "step")
 
+_LOCK = threading.Lock()
+"""Held while a generator changes. It is not an attribute, so that generators can be copied and pickled."""
+
+if hasattr(os, "register_at_fork"):
+    # A child process must not inherit the lock from a thread that it does not have.
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
 CAPTURING: ContextVar[bool] = ContextVar("capturing", default=False)
 """Whether a step is being captured. A drawn number would then be a constant of the program, so draws are errors."""
 
@@ -28,6 +37,9 @@ class Generator:
     Each draw takes the next site, and `next_step` begins the next step at site 0. So a loop that calls `next_step`
     once per iteration draws what a compiled training step draws with the same seed, step number and order of draws. A
     generator belongs to no device and does not keep the numbers that it has drawn.
+
+    Threads may share a generator: each draw has a site of its own, in the order in which the threads happen to draw.
+    Threads that draw from generators of their own (`fork`, `split`) draw the same numbers in every run.
     """
 
     def __init__(self, seed: int = 0, *, step: int = 0, site: int = 0) -> None:
@@ -56,7 +68,9 @@ class Generator:
 
     @step.setter
     def step(self, step: int) -> None:
-        self._step, self._site = _word("step", step), 0
+        word = _word("step", step)
+        with _LOCK:
+            self._step, self._site = word, 0
 
     @property
     def site(self) -> int:
@@ -65,18 +79,21 @@ class Generator:
 
     def next_step(self) -> None:
         """Begins the next step. Raises ReproError after step 2^32 - 1."""
-        self.step = self._step + 1
+        with _LOCK:
+            self._step, self._site = _word("step", self._step + 1), 0
 
     def manual_seed(self, seed: int) -> Self:
         """Sets the seed, begins step 0 at site 0, and returns the generator."""
-        self._seed = signed_seed(seed) % 2**64
-        self._step = self._site = 0
+        number = signed_seed(seed) % 2**64
+        with _LOCK:
+            self._seed, self._step, self._site = number, 0, 0
         return self
 
     def get_state(self) -> dict[str, int]:
         """Returns the state for `set_state`: the integers `seed`, `site` and `step`, which JSON and checkpoints can
         contain."""
-        return {"seed": self._seed, "site": self._site, "step": self._step}
+        with _LOCK:
+            return {"seed": self._seed, "site": self._site, "step": self._step}
 
     def set_state(self, state: Mapping[str, int]) -> Self:
         """Sets the state that `get_state` returned, and returns the generator.
@@ -88,8 +105,9 @@ class Generator:
             raise ReproError(f"expected a state with the keys {', '.join(_KEYS)}, as get_state returns, got {state!r}")
         seed, step = signed_seed(state["seed"]) % 2**64, _word("step", state["step"])
         # A generator whose last site has been drawn has a site of 2^32.
-        self._site = _word("site", state["site"], _WORD)
-        self._seed, self._step = seed, step
+        site = _word("site", state["site"], _WORD)
+        with _LOCK:
+            self._seed, self._step, self._site = seed, step, site
         return self
 
     def fork(self, name: str | int) -> Generator:
@@ -132,12 +150,14 @@ class Generator:
                 "expected random functions of the framework, such as torch.randn, in a captured step, got a draw from "
                 "a repro_mlir.random.Generator, whose numbers would be the same in every step"
             )
-        if site is not None:
-            return Place(self._seed, _word("site", site), self._step)
-        if self._site == _WORD:
-            raise ReproError("expected at most 2^32 draws in a step; call next_step before the next draw")
-        self._site += 1
-        return Place(self._seed, self._site - 1, self._step)
+        given = None if site is None else _word("site", site)
+        with _LOCK:
+            if given is not None:
+                return Place(self._seed, given, self._step)
+            if self._site == _WORD:
+                raise ReproError("expected at most 2^32 draws in a step; call next_step before the next draw")
+            self._site += 1
+            return Place(self._seed, self._site - 1, self._step)
 
     def __repr__(self) -> str:
         return f"Generator(seed={self._seed}, step={self._step}, site={self._site})"

@@ -137,6 +137,8 @@ def test_parts_are_those_of_dtensor() -> None:
         ("a placement for each of the 2 dimensions", ((4, 6), (2, 3), (0, 0), (0,))),
         (r"got \(0, 0\) and 1", ((4, 6), (2, 3), (0, 0), 1)),
         ("expected a coordinate within the mesh", ((4, 6), (2, 3), (2, 0), (0, 1))),
+        ("a sequence of whole numbers as mesh_shape, got 'x'", ((4, 6), "x", (2, 0), (0, 1))),
+        (r"a coordinate of whole numbers from 0, got \(-1, 0\)", ((4, 6), (2, 3), (-1, 0), (0, 1))),
         ("dimension of the tensor below 2, None, Shard or Replicate, got 2", ((4, 6), (2, 3), (0, 0), (0, 2))),
         ("got Partial", ((4, 6), (2, 3), (0, 0), (0, "Partial"))),
         ("got True", ((4, 6), (2, 3), (0, 0), (0, True))),

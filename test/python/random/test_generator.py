@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
+import signal
+import sys
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -55,6 +60,52 @@ def test_seeds_have_64_bits() -> None:
     generator = Generator(3, step=4, site=5).manual_seed(np.int64(-2))
     assert generator.get_state() == {"seed": 2**64 - 2, "site": 0, "step": 0}
     assert repr(generator) == f"Generator(seed={2**64 - 2}, step=0, site=0)"
+
+
+def test_threads_that_share_a_generator_draw_from_different_sites() -> None:
+    generator, sites = Generator(1), []
+
+    def interrupt(*_: Any) -> Any:
+        # Lets another thread run before each line.
+        time.sleep(0)
+        return interrupt
+
+    def draw() -> None:
+        sys.settrace(interrupt)
+        for _ in range(100):
+            sites.append(generator.take().site)
+        sys.settrace(None)
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(sites) == [*range(400)] and generator.site == 400
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_threads_draw_can_draw() -> None:
+    generator, is_done = Generator(1), threading.Event()
+
+    def draw() -> None:
+        while not is_done.is_set():
+            generator.take()
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                generator.take()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_done.set()
+        thread.join()
 
 
 def test_a_step_that_is_assigned_begins_at_site_0() -> None:
