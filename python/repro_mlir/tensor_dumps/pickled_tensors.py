@@ -42,16 +42,18 @@ _NAMES = {
 def read_checkpoint(path: str, follow: bool) -> dict[str, StoredTensor | np.ndarray | str]:
     """Returns the values of a checkpoint by name, such as "optimizer.state.0.exp_avg", in the order of the file.
 
-    A tensor is a `StoredTensor`, a number an f64, i64 or bool array of shape (), and any other value a text.
+    A tensor is a `StoredTensor`, a number an f64, i64 or bool array of shape (), and any other value, such as an empty
+    container, a text as Python's repr writes it. Keys and containers with items are not values: a list equals a tuple.
 
     Raises:
       ReproError: the file has another form, such as that of PyTorch 1.5 and older, contains other objects, or its
         tensors exceed the limits of size.
     """
     spans = member_spans(path, lambda name: True, _WHAT, follow)
-    root = next((name.removesuffix("/data.pkl") for name in spans if name.endswith("/data.pkl")), None)
-    if root is None:
-        raise ReproError(f"{path}: expected {_WHAT}, got a zip file without data.pkl")
+    roots = [name.removesuffix("/data.pkl") for name in spans if name.endswith("/data.pkl")]
+    if len(roots) != 1:
+        raise ReproError(f"{path}: expected {_WHAT} with one data.pkl, got a zip file with {len(roots)}")
+    (root,) = roots
     pickled = spans[f"{root}/data.pkl"]
     if pickled.deflated is not None or pickled.size > MOST_BYTES:
         raise ReproError(f"{path}: expected data.pkl of at most {MOST_BYTES:,} bytes without compression")
@@ -119,7 +121,7 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 class _Leaves:
-    """Yields the values in nested containers with their names.
+    """Yields the values in nested containers, and the empty containers, with their names.
 
     An object that occurs in several places is yielded for each place, so a small file can describe very many values.
     The number of visited objects is therefore limited.
@@ -137,10 +139,10 @@ class _Leaves:
                 f"names of at most {LONGEST_NAME} characters, got more at {foreign(name)}"
             )
         begin = f"{name}." if name else ""
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             for key, item in value.items():
                 yield from self.of(item, f"{begin}{key}", depth - 1)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple) and value:
             for i, item in enumerate(value):
                 yield from self.of(item, f"{begin}{i}", depth - 1)
         else:
@@ -154,5 +156,5 @@ def _plain(value: Any) -> np.ndarray | str:
         # Decimal digits of a large integer would take quadratic time.
         return hex(value)
     if isinstance(value, set):
-        return "{" + ", ".join(sorted(map(str, value))) + "}"
-    return value if isinstance(value, str) else repr(value)
+        return "{" + ", ".join(sorted(map(repr, value))) + "}" if value else "set()"
+    return repr(value)

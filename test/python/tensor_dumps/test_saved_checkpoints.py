@@ -84,6 +84,27 @@ def test_each_type_keeps_its_bits(tmp_path: Path, dtype: str) -> None:
         assert values in ({("0.0", "1.0")}, {("0", "1")})
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([], {}), ([], ()), ({}, set()), (None, "None"), (2**70, hex(2**70)), ({1}, {"1"}), (b"x", "b'x'"), (set(), "{}"),
+    ],
+)  # fmt: skip
+def test_texts_name_one_value(tmp_path: Path, first: Any, second: Any) -> None:
+    torch.save({"a": first, "b": 1}, tmp_path / "a.pt")
+    torch.save({"a": second, "b": 1}, tmp_path / "b.pt")
+    (found,) = compared(tmp_path / "a.pt", tmp_path / "b.pt").differences
+    assert (found.name, found.reason) == ("a", "value") and found.first != found.second
+    assert compared(tmp_path / "a.pt", tmp_path / "a.pt").is_equal
+
+
+def test_an_empty_container_of_one_side(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(1), "hooks": {}}, tmp_path / "a.pt")
+    torch.save({"a": torch.ones(1)}, tmp_path / "b.pt")
+    found = compared(tmp_path / "a.pt", tmp_path / "b.pt")
+    assert found.missing == ([(None, "hooks")], []) and not found.is_equal
+
+
 def test_equal_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     torch.save({"a": {"b": torch.ones(1)}, "a.b": torch.zeros(1)}, tmp_path / "x.pt")
     assert main(["diff", "--dumps", str(tmp_path / "x.pt"), str(tmp_path / "x.pt")]) == 2
@@ -100,8 +121,8 @@ def test_views_containers_and_other_values(tmp_path: Path) -> None:
     values = read_values(str(tmp_path / "a.pt"), False)
     shown = {name: str(each) for name, each in values.items()}
     assert shown["expanded"] == "f32 [50, 50]" and shown["empty"] == "f32 [0, 3]" and shown["scalar"] == "f32 []"
-    assert (shown["nested.0"], shown["nested.1.0"], shown["nested.1.1"], shown["7"]) == ("1", "2.5", "None", "key")
-    assert shown["large"] == hex(2**100) and (shown["size.0"], shown["size.1"], shown["device"]) == ("1", "2", "cpu")
+    assert (shown["nested.0"], shown["nested.1.0"], shown["nested.1.1"], shown["7"]) == ("1", "2.5", "None", "'key'")
+    assert shown["large"] == hex(2**100) and (shown["size.0"], shown["size.1"], shown["device"]) == ("1", "2", "'cpu'")
     assert compared(tmp_path / "a.pt", tmp_path / "a.pt").is_equal
     torch.save(torch.ones(3), tmp_path / "tensor.pt")
     assert isinstance(read_values(str(tmp_path / "tensor.pt"), False)[""], StoredTensor)
