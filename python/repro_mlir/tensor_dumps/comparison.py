@@ -100,6 +100,7 @@ class Comparison:
         `missing_steps`, at most `LISTED`.
       missing_steps: for each side, the steps that only this side has, at most `LISTED`.
       alone: for each side, the number of tensors that only this side has.
+      unlisted: for each side, the number of these that are neither in `missing` nor in a step of `missing_steps`.
       ignored: for each side, the number of files that the pattern does not match.
     """
 
@@ -111,6 +112,7 @@ class Comparison:
     missing: tuple[list[tuple[int | None, str]], list[tuple[int | None, str]]] = field(default_factory=lambda: ([], []))
     missing_steps: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     alone: tuple[int, int] = (0, 0)
+    unlisted: tuple[int, int] = (0, 0)
     ignored: tuple[int, int] = (0, 0)
 
     @property
@@ -141,10 +143,14 @@ def compare_sides(
     alone = [[key for key in own.entries if key not in other.entries] for own, other in (sides, sides[::-1])]
     result.alone = len(alone[0]), len(alone[1])
     lonely = [[step for step in own if step not in other] for own, other in (steps, steps[::-1])]
+    unlisted: list[int] = []
     for i in range(2):
         result.missing_steps[i].extend([step for step in lonely[i] if step is not None][:LISTED])
         whole = set(result.missing_steps[i])
-        result.missing[i].extend([key for key in alone[i] if key[0] not in whole][:LISTED])
+        single = [key for key in alone[i] if key[0] not in whole]
+        result.missing[i].extend(single[:LISTED])
+        unlisted.append(len(single[LISTED:]))
+    result.unlisted = unlisted[0], unlisted[1]
     for key, entry in first.entries.items():
         other = second.entries.get(key)
         if other is None:
@@ -169,9 +175,9 @@ def compare_entries(first: Entry, second: Entry, equal_nans: bool = False) -> Te
 
     a, b = first.value, second.value
     if isinstance(a, str) and isinstance(b, str):
-        return None if a == b else differs("value", repr(a), repr(b))
+        return None if a == b else differs("value", a, b)
     if isinstance(a, str) or isinstance(b, str):
-        return differs("value", *(repr(each) if isinstance(each, str) else _described(each)[2] for each in (a, b)))
+        return differs("value", *(each if isinstance(each, str) else _described(each)[2] for each in (a, b)))
     (kind, shape, shown), (other_kind, other_shape, other_shown) = _described(a), _described(b)
     if kind != other_kind:
         return differs("element type", shown, other_shown)

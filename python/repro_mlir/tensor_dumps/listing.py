@@ -217,7 +217,8 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
 def _inside(folder: str, file: str) -> str:
     """Returns the path of a file of a manifest. Raises ReproError if the file is not in the folder."""
     parts = file.split("/")
-    is_plain = not set(parts) & {"", ".", ".."} and "\\" not in file and "\0" not in file and ":" not in file
+    # On Windows, a backslash separates folders, and a colon follows a drive and precedes a stream.
+    is_plain = not set(parts) & {"", ".", ".."} and not set(file) & set("\0\\:" if os.name == "nt" else "\0")
     path = folder
     for part in parts[:-1] if is_plain else ():
         path = os.path.join(path, part)

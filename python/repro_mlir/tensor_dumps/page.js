@@ -108,4 +108,4 @@ const alone = D.only_in.flatMap(side => [
   ...side.steps.map(step => ({side: side.side, step, name: "all tensors of the step"})),
   ...side.tensors.map(each => ({side: side.side, ...each}))]);
 table($("alone"), [{title: "only in", value: each => each.side}, {title: "step", n: true, value: each => each.step},
-  {title: "tensor", value: each => each.name}], alone.slice(0, 2000));
+  {title: "tensor", value: each => each.name}], alone.slice(0, D.drawn));

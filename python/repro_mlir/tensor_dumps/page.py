@@ -13,7 +13,7 @@ from repro_mlir.tensor_dumps.report import as_json
 
 _FOLDER = Path(__file__).parent
 _DRAWN = 2000
-"""The maximum number of differing tensors that the page contains."""
+"""The maximum number of differing tensors, and of tensors and steps of one side, that the page contains."""
 
 
 def page(comparison: Comparison) -> str:
@@ -21,6 +21,7 @@ def page(comparison: Comparison) -> str:
     distances for each, and the tensors that only one side has."""
     data = as_json(comparison)
     data["differences"] = data["differences"][:_DRAWN]
+    data["drawn"] = _DRAWN
     names = [escaped(name) for name in comparison.names]
     facts = (
         ("first", f"<code>{names[0]}</code>"),
@@ -31,8 +32,9 @@ def page(comparison: Comparison) -> str:
         ("only in one", f"{sum(comparison.alone):,}"),
     )
     listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    left = comparison.different - len(data["differences"])
-    more = f'<p class="note">The page lists the first {_DRAWN:,} tensors; {left:,} more differ.</p>' if left > 0 else ""
+    different = _note(comparison.different, "differ")
+    rows = sum(map(len, (*comparison.missing, *comparison.missing_steps))) + sum(comparison.unlisted)
+    alone = _note(rows, "are only in one side")
     body = f"""<header>
 <h1 id="title"></h1>
 <dl class="facts">{listed}</dl>
@@ -44,7 +46,7 @@ def page(comparison: Comparison) -> str:
 <h2>Differing tensors</h2>
 <p class="soft">The order is that of the first side. Each dot is a tensor. Select a dot or a name to see its first
 differing element and its histogram.</p>
-{more}
+{different}
 <div class="panel" id="chart"></div>
 <div id="tensors" data-label="Differing tensors"></div>
 </section>
@@ -57,8 +59,15 @@ differing element and its histogram.</p>
 </section>
 <section data-alone>
 <h2>Tensors of one side</h2>
+{alone}
 <div id="alone" data-label="Tensors that only one side has"></div>
 </section>
 </main>"""
     title = f"Difference of {comparison.names[0]} and {comparison.names[1]}"
     return document(title, body, data, [_FOLDER / "page.css", _FOLDER / "page.js"])
+
+
+def _note(count: int, what: str) -> str:
+    """Returns a note if the page does not list all tensors; else an empty text."""
+    left = count - _DRAWN
+    return f'<p class="note">The page lists the first {_DRAWN:,}; {left:,} more {what}.</p>' if left > 0 else ""

@@ -34,6 +34,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "count": found.alone[i],
                 "steps": found.missing_steps[i],
                 "tensors": [{"step": step, "name": name} for step, name in found.missing[i]],
+                "unlisted": found.unlisted[i],
                 "ignored_files": found.ignored[i],
             }
             for i in range(2)
@@ -176,7 +177,7 @@ def _alone(found: Comparison, i: int) -> list[str]:
     if steps := found.missing_steps[i]:
         told.append(f"  steps {_ranges(steps)}")
     told += [f"  {_at(step, name)}" for step, name in found.missing[i][:_SHOWN]]
-    left = len(found.missing[i]) - _SHOWN
+    left = len(found.missing[i][_SHOWN:]) + found.unlisted[i]
     return [*told, f"  and {left:,} more"] if left > 0 else told
 
 

@@ -18,8 +18,10 @@ from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
 from repro_mlir.tensor_dumps import comparison
+from repro_mlir.tensor_dumps import page as dumps_page
 from repro_mlir.tensor_dumps.comparison import Comparison, compare_sides
 from repro_mlir.tensor_dumps.listing import list_side
+from repro_mlir.tensor_dumps.report import text_lines
 
 VALUES = np.linspace(-2, 2, 3000, dtype=np.float32).reshape(30, 100)
 
@@ -180,6 +182,20 @@ def test_tensors_and_steps_of_one_side(tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines()[-4:] == [
         f"only in {tmp_path / 'a'}: 2 tensors", "  steps 10", f"only in {tmp_path / 'b'}: 1 tensor", "  step 1, head",
     ]  # fmt: skip
+
+
+def test_all_tensors_of_one_side_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "LISTED", 12)
+    monkeypatch.setattr(dumps_page, "_DRAWN", 12)
+    for side, count in (("a", 20), ("b", 1)):
+        (tmp_path / side).mkdir()
+        for step in (1, 2)[: 2 if side == "a" else 1]:
+            np.savez(tmp_path / side / f"{step}.npz", **{f"x{i}": np.zeros(1) for i in range(count)})
+    found = compared(tmp_path / "a", tmp_path / "b", "{step}.npz")
+    assert (found.alone, found.unlisted, len(found.missing[0])) == ((39, 0), (7, 0), 12)
+    lines = text_lines(found)
+    assert [lines[3], lines[4], lines[-1]] == [f"only in {tmp_path / 'a'}: 39 tensors", "  steps 2", "  and 9 more"]
+    assert "The page lists the first 12; 8 more are only in one side." in dumps_page.page(found)
 
 
 def test_another_shape_or_type(tmp_path: Path) -> None:

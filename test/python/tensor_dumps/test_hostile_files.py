@@ -179,6 +179,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "x.pt", lambda: zipped({"x/data.pkl": tensor_pickle((1,), (1,)), "x/byteorder": b"mixed", "x/data/0": b"1234"}),
         "the member byteorder to contain little or big",
     ),
+    "two pickles": (
+        "x.pt", lambda: zipped({"x/data.pkl": pickle.dumps({"a": 1}), "y/data.pkl": pickle.dumps({"a": 2})}),
+        "with one data.pkl, got a zip file with 2",
+    ),
     "truncated checkpoint": ("x.pt", lambda: checkpoint(tensor_pickle((16,), (1,)))[:-1], "got a damaged"),
 }  # fmt: skip
 
@@ -273,6 +277,14 @@ def test_hostile_manifests(tmp_path: Path, capsys: pytest.CaptureFixture, line: 
     (folder / "manifest.jsonl").write_text(line)
     assert main(["diff", "--dumps", str(folder), str(folder)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_colon_and_a_backslash_are_signs_of_names(tmp_path: Path) -> None:
+    """Only Windows gives them a meaning in paths."""
+    name = "layer:0\\weight.npy"
+    np.save(tmp_path / name, ARRAY)
+    (tmp_path / "manifest.jsonl").write_text(json.dumps({"file": name, "name": "x"}))
+    assert [key for key, _ in list_side(str(tmp_path)).entries.items()] == [(None, "x")]
 
 
 def valid_files() -> dict[str, bytes]:
