@@ -23,7 +23,7 @@ import numpy as np
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files import json_shapes, json_text
 from repro_mlir.base.files.regular import read_regular
-from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.storage import make_empty_folder, write_file
 from repro_mlir.base.printing import foreign
 from repro_mlir.conformance.group import Array, Group, file_name
 
@@ -69,13 +69,7 @@ def write_vectors(folder: str | Path, groups: Iterable[Group]) -> dict[str, int]
     Raises:
       ReproError: the folder exists and is not empty, or cannot be written.
     """
-    path = Path(folder)
-    try:
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ReproError(f"{path}: expected a new or empty folder for the vectors, found files: remove them first")
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+    path = make_empty_folder(folder)
     files: dict[bytes, str] = {}
     lines, totals = [], {"groups": 0, "cases": 0, "files": 2, "bytes": 0}
     for group in groups:

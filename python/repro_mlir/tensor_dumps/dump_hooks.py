@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import make_empty_folder
 from repro_mlir.base.files.tensor_file import write_tensors
 from repro_mlir.base.tensors.torch_tensors import kind_of, share
+from repro_mlir.tensor_dumps.listing import MANIFEST
 
-MANIFEST = "manifest.jsonl"
 _COMPILED = "_orig_mod."
 """The part of a module's name that torch.compile adds."""
 
@@ -31,10 +34,11 @@ def dump_hooks(
     parameters, to files, in the order in which they are computed.
 
     A step begins with each call of the model; steps are numbered from 1. The names of tensors are those of modules and
-    parameters with "/output", "/output.0" if a module returns several tensors, "/output/grad" or "/grad". From the
-    second call of a module within a step on, the number of the call follows, as in "relu/output#2". The bits are those
-    of the tensor, for all element types of (V1) and complex numbers, of which the parts are the last dimension. The
-    hooks copy tensors to the CPU and change neither outputs nor gradients.
+    parameters with "/output", "/output.0" or "/output.logits" if a module returns several tensors (in tuples, lists,
+    mappings and dataclasses), "/output/grad" or "/grad". From the second call of a module within a step on, the number
+    of the call follows, as in "relu/output#2" and "relu/output#2/grad"; the same holds for the second gradient of a
+    tensor. The bits are those of the tensor, for all element types of (V1) and complex numbers, of which the parts are
+    the last dimension. The hooks copy tensors to the CPU and change neither outputs nor gradients.
 
     `torch.compile` ends a graph at each hook. To leave a compiled model whole, choose the model itself by
     `modules=lambda name: name == ""`; gradients of parameters do not need hooks in the graph.
@@ -47,12 +51,9 @@ def dump_hooks(
     Raises:
       ReproError: the folder is not empty, `every` is less than 1, or a tensor has an element type that (V1) lacks.
     """
-    target = Path(folder)
     if every < 1:
         raise ReproError(f"expected every of at least 1, got {every}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ReproError(f"{target}: expected an empty or missing folder, so that no older dump is mixed in")
-    target.mkdir(parents=True, exist_ok=True)
+    target = make_empty_folder(folder)
     with open(target / MANIFEST, "w", encoding="utf-8") as manifest, contextlib.ExitStack() as stack:
         dump = _Dump(target, manifest, every)
         stack.callback(model.register_forward_pre_hook(dump.begin_step, prepend=True).remove)
@@ -65,7 +66,7 @@ def dump_hooks(
                 stack.callback(module.register_forward_hook(dump.output_hook(name)).remove)
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                hook = dump.gradient_hook(name.replace(_COMPILED, "").rpartition(".")[0], name.replace(_COMPILED, ""))
+                hook = dump.parameter_hook(name.replace(_COMPILED, ""))
                 stack.callback(parameter.register_hook(hook).remove)
         yield
 
@@ -79,39 +80,53 @@ class _Dump:
         self._every = every
         self._step = 0
         self._written = 0
-        self._names: Counter[tuple[int, str]] = Counter()
+        self._names: Counter[str] = Counter()
 
     @torch.compiler.disable
     def begin_step(self, *_: Any) -> None:
         self._step += 1
-        self._names = Counter({key: count for key, count in self._names.items() if key[0] >= self._step - 1})
+        self._names.clear()
 
     def output_hook(self, module: str) -> Callable[..., None]:
         @torch.compiler.disable
         def hook(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
             for place, tensor in _tensors(output, f"{module}/output".removeprefix("/")):
-                self.write(self._step, module, place, tensor)
+                name = self._numbered(place)
+                self._write(self._step, module, name, tensor)
                 if tensor.requires_grad:
-                    tensor.register_hook(self.gradient_hook(module, place))
+                    tensor.register_hook(self._gradient_hook(module, name))
 
         return hook
 
-    def gradient_hook(self, module: str, name: str) -> Callable[[torch.Tensor], None]:
-        # The gradient of an output belongs to the step of the output.
-        step = self._step
+    def _gradient_hook(self, module: str, name: str) -> Callable[[torch.Tensor], None]:
+        # The gradient of an output belongs to the step of the output, also if a later step has begun.
+        step, calls = self._step, 0
 
         @torch.compiler.disable
         def hook(gradient: torch.Tensor) -> None:
-            self.write(step or self._step, module, f"{name}/grad", gradient)
+            nonlocal calls
+            calls += 1
+            self._write(step, module, _with_number(f"{name}/grad", calls), gradient)
 
         return hook
 
-    def write(self, step: int, module: str, name: str, tensor: torch.Tensor) -> None:
+    def parameter_hook(self, name: str) -> Callable[[torch.Tensor], None]:
+        module = name.rpartition(".")[0]
+
+        @torch.compiler.disable
+        def hook(gradient: torch.Tensor) -> None:
+            self._write(self._step, module, self._numbered(f"{name}/grad"), gradient)
+
+        return hook
+
+    def _numbered(self, name: str) -> str:
+        """Returns a name that is new in this step."""
+        self._names[name] += 1
+        return _with_number(name, self._names[name])
+
+    def _write(self, step: int, module: str, name: str, tensor: torch.Tensor) -> None:
         if (step - 1) % self._every:
             return
-        self._names[step, name] += 1
-        if self._names[step, name] > 1:
-            name = f"{name}#{self._names[step, name]}"
         self._written += 1
         held = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
         kind = kind_of("value", held)
@@ -123,13 +138,26 @@ class _Dump:
         self._manifest.flush()
 
 
+def _with_number(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}#{number}"
+
+
 def _tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the tensors in nested containers with their names."""
+    """Yields the tensors in nested containers with their names. Warns if an object of another class may have some."""
     if isinstance(value, torch.Tensor):
         yield name, value
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _tensors(item, f"{name}.{key}")
     elif isinstance(value, tuple | list):
-        for i, item in enumerate(value):
-            yield from _tensors(item, f"{name}.{i}")
+        for key, item in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
+            yield from _tensors(item, f"{name}.{key}")
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _tensors(getattr(value, field.name), f"{name}.{field.name}")
+    elif not isinstance(value, bool | int | float | complex | str | None):
+        warnings.warn(
+            f"{name}: a {type(value).__name__} is not written: expected tensors in tuples, lists, mappings and "
+            "dataclasses",
+            stacklevel=2,
+        )

@@ -21,7 +21,7 @@ from repro_mlir.tensor_dumps.stored_tensors import Span, StoredTensor
 SUFFIXES = (".safetensors", ".npy", ".npz", ".pt", ".pth", ".bin", ".ckpt")
 """The ends of names of files with tensors."""
 
-# A number is an f64, i64 or bool array of shape (). A text is any other value of a checkpoint, as Python's repr writes it.
+# A number is an f64, i64 or bool array of shape (). A text is any other value of a checkpoint, as repr writes it.
 Value: TypeAlias = StoredTensor | np.ndarray | str
 
 

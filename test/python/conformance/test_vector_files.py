@@ -144,7 +144,7 @@ def test_writing_again(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sorted(each.name for each in again.iterdir()) == sorted(each.name for each in folder.iterdir())
     assert all((folder / each.name).read_bytes() == each.read_bytes() for each in again.iterdir())
     assert main(["vectors", "write", "-o", str(again)]) == 2
-    assert "expected a new or empty folder for the vectors, found files" in capsys.readouterr().err
+    assert "expected a new or empty folder, got a folder with files" in capsys.readouterr().err
 
 
 def test_without_mlir_and_torch(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 
 """Dumps of eager PyTorch (`repro_mlir.dump_hooks`), also compared with torch.compile."""
 
+import dataclasses
 import json
 import struct
+import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import repro_mlir
@@ -116,6 +119,79 @@ def test_several_outputs_and_calls(tmp_path: Path) -> None:
     assert names == ["rnn/output.0", "rnn/output.1", "act/output", "act/output#2", "output.y"]
 
 
+class Named(NamedTuple):
+    logits: torch.Tensor
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    loss: torch.Tensor
+    hidden: tuple[torch.Tensor, ...]
+    cache: Any = None
+
+
+OUTPUTS: dict[str, tuple[Callable[[torch.Tensor], Any], list[str]]] = {
+    "dataclass": (lambda x: Output(x, (x, x)), ["loss", "hidden.0", "hidden.1"]),
+    "dataclass in a list": (lambda x: [Output(x, ())], ["0.loss"]),
+    "named tuple": (lambda x: Named(x, 3), ["logits"]),
+    "mapping": (lambda x: types.MappingProxyType({"y": x}), ["y"]),
+    "torch.return_types": (lambda x: x.max(dim=0), ["0", "1"]),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_containers_of_outputs(tmp_path: Path, case: str) -> None:
+    function, names = OUTPUTS[case]
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x)
+
+    model = Model()
+    with repro_mlir.dump_hooks(model, tmp_path / "dump"):
+        model(torch.ones(3))
+    assert [each["name"] for each in lines_of(tmp_path / "dump")] == [f"output.{name}" for name in names]
+
+
+def test_an_object_that_is_not_written_gives_a_warning(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return {"y": x, "state": types.SimpleNamespace(hidden=x), "size": 3, "name": None}
+
+    model = Model()
+    with repro_mlir.dump_hooks(model, tmp_path / "dump"):
+        with pytest.warns(UserWarning, match="output.state: a SimpleNamespace is not written: expected tensors in"):
+            model(torch.ones(3))
+    assert [each["name"] for each in lines_of(tmp_path / "dump")] == ["output.y"]
+
+
+def test_gradients_have_the_names_of_their_outputs(tmp_path: Path) -> None:
+    """Calls are numbered in the order of the outputs; a backward pass after later steps repeats no name."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = torch.nn.Tanh()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.act(self.act(x) * 2)
+
+    model = Model()
+    with repro_mlir.dump_hooks(model, tmp_path / "dump", modules=lambda name: name == "act"):
+        x = torch.ones(2, requires_grad=True)
+        first = model(x).sum()
+        first.backward(retain_graph=True)
+        for _ in range(3):
+            model(x)
+        first.backward()
+    folder = tmp_path / "dump"
+    assert [(each["step"], each["name"]) for each in lines_of(folder) if each["name"].count("grad")] == [
+        (1, "act/output#2/grad"), (1, "act/output/grad"), (1, "act/output#2/grad#2"), (1, "act/output/grad#2"),
+    ]  # fmt: skip
+    assert compared(folder, folder).is_equal
+
+
 def test_two_dumps_of_a_transformer(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """The runs part in the second step, at the gradient of the logits."""
     for name in "abc":
@@ -134,7 +210,12 @@ def test_two_dumps_of_a_transformer(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "file").write_text("")
-    for folder, every, message in (("old", 1, "expected an empty or missing folder"), ("new", 0, "of at least 1")):
+    for folder, every, message in (
+        ("old", 1, "old: expected a new or empty folder, got a folder with files: name another"),
+        ("old/file", 1, "file: expected a new or empty folder, got a file"),
+        ("old/file/new", 1, "cannot write .*new: Not a directory"),
+        ("new", 0, "of at least 1"),
+    ):
         with pytest.raises(ReproError, match=message), repro_mlir.dump_hooks(torch.nn.ReLU(), tmp_path / folder, every):
             raise AssertionError
 

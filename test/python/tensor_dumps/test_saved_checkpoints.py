@@ -87,7 +87,8 @@ def test_each_type_keeps_its_bits(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ([], {}), ([], ()), ({}, set()), (None, "None"), (2**70, hex(2**70)), ({1}, {"1"}), (b"x", "b'x'"), (set(), "{}"),
+        ([], {}), ([], ()), ({}, set()), (None, "None"), (2**70, hex(2**70)), ({1}, {"1"}), (b"x", "b'x'"),
+        (set(), "{}"),
     ],
 )  # fmt: skip
 def test_texts_name_one_value(tmp_path: Path, first: Any, second: Any) -> None:

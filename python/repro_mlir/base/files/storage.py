@@ -125,6 +125,23 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_empty_folder(path: str | Path) -> Path:
+    """Creates a folder, or accepts one that is empty, so that no older files mix with the new ones.
+
+    Raises:
+      ReproError: the folder has files, the path is that of a file, or the folder cannot be created.
+    """
+    folder = Path(path)
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            found = "a folder with files" if folder.is_dir() else "a file"
+            raise ReproError(f"{folder}: expected a new or empty folder, got {found}: name another")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReproError(f"cannot write {folder}: {error.strerror}") from None
+    return folder
+
+
 def begin_directory(path: Path) -> Path:
     """Creates a temporary directory that `finish_directory` renames to `path`; first removes one that an earlier
     attempt left."""
