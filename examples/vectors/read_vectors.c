@@ -13,16 +13,14 @@ static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 /* The constants of SHA-256 are fractions of roots of the first primes. */
 static void sha256(const uint8_t *data, size_t size, char hex[65]) {
-  uint32_t k[64], h[8];
+  uint32_t k[64], h[64];
   for (int i = 0, p = 2; i < 64; ++p) {
     int d = 2;
-    for (; d * d <= p && p % d; ++d)
-      ;
-    if (d * d <= p)
-      continue;
-    if (i < 8)
-      h[i] = (uint32_t)((sqrt(p) - floor(sqrt(p))) * 4294967296.0);
-    k[i++] = (uint32_t)((cbrt(p) - floor(cbrt(p))) * 4294967296.0);
+    while (p % d)
+      ++d;
+    h[i] = (uint32_t)((sqrt(p) - floor(sqrt(p))) * 4294967296.0);
+    k[i] = (uint32_t)((cbrt(p) - floor(cbrt(p))) * 4294967296.0);
+    i += d == p;
   }
   size_t total = (size + 9 + 63) / 64 * 64;
   for (size_t at = 0; at < total; at += 64) {
@@ -62,24 +60,26 @@ static uint16_t to_bfloat16(uint32_t x) {
 }
 
 int main(int argc, char **argv) {
-  char line[8192], path[4096], group[256] = "", name[64], file[256], hash[65];
-  char found[65];
-  size_t bytes = 0, groups = 0, right = 0, cases = 0;
-  uint8_t *x = NULL;
-  const char *folder = argc > 1 ? argv[1] : ".";
-  snprintf(path, sizeof path, "%s/vectors.json", folder);
+  char line[8192] = "", path[4096], group[256] = "", name[64], file[256];
+  char hash[65], found[65], *rest;
+  size_t bytes, half = 0, groups = 0, right = 0, cases = 0;
+  uint32_t *x = NULL;
+  const char *form = "{\"form\": \"repro-vectors\", \"form_version\": 1, ";
+  snprintf(path, sizeof path, "%s/vectors.json", argc > 1 ? argv[1] : ".");
   FILE *list = fopen(path, "r");
-  while (list && fgets(line, sizeof line, list)) {
-    char *rest = strstr(line, "\"file\": ");
-    if (!rest) {
+  if (!list || !fgets(line, sizeof line, list) || strstr(line, form) != line)
+    return fprintf(stderr, "%s: expected form version 1\n", path), 1;
+  while (fgets(line, sizeof line, list)) {
+    if (!(rest = strstr(line, "\"file\": \""))) {
       groups += sscanf(line, "{\"name\": \"%255[^\"]\", \"op", group) == 1;
       continue;
     }
-    sscanf(line, "{\"name\": \"%63[^\"]\"", name);
-    sscanf(rest, "\"file\": \"%255[^\"]\", \"bytes\": %zu, \"sha256\": \"%64s",
-           file, &bytes, hash);
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *stream = strchr(file, '/') ? NULL : fopen(path, "rb");
+    if (sscanf(line, "{\"name\": \"%63[^\"]", name) != 1 ||
+        sscanf(rest + 9, "%255[^\"/]\", \"bytes\": %zu, \"sha256\": \"%64s",
+               file, &bytes, hash) != 3)
+      return fprintf(stderr, "%s: an array is damaged\n", path), 1;
+    snprintf(path, sizeof path, "%s/%s", argc > 1 ? argv[1] : ".", file);
+    FILE *stream = fopen(path, "rb");
     uint8_t *data = malloc(bytes + 1);
     int whole = stream && data && fread(data, 1, bytes + 1, stream) == bytes;
     sha256(data, whole ? bytes : 0, found);
@@ -89,12 +89,12 @@ int main(int argc, char **argv) {
     if (strcmp(group, "round/bf16/rne/overflow"))
       free(data);
     else if (!strcmp(name, "x"))
-      x = data;
+      x = (uint32_t *)data, half = bytes / 2;
     else if (!strcmp(name, "codes"))
-      for (; cases < bytes / 2; ++cases)
-        right +=
-            to_bfloat16(((uint32_t *)x)[cases]) == ((uint16_t *)data)[cases];
+      for (; bytes == half && cases < bytes / 2; ++cases)
+        right += to_bfloat16(x[cases]) == ((uint16_t *)data)[cases];
   }
+  if (strcmp(line, "]}\n") || cases == 0)
+    return fprintf(stderr, "expected bfloat16 codes, and an end\n"), 1;
   printf("%zu groups; bfloat16: %zu of %zu right\n", groups, right, cases);
-  return groups == 0;
 }

@@ -70,17 +70,64 @@ def test_the_reader_in_python(folder: Path, groups: list[Group], monkeypatch: py
     assert len((EXAMPLES / "read_vectors.py").read_text().splitlines()) <= 100
 
 
-def test_the_reader_in_c(folder: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the compiled reader in C."""
     compiler = shutil.which("cc") or shutil.which("clang") or sysconfig.get_config_var("CC")
-    source, program = EXAMPLES / "read_vectors.c", tmp_path / "read_vectors"
+    source, program = EXAMPLES / "read_vectors.c", tmp_path_factory.mktemp("reader") / "read_vectors"
     subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", source, "-lm", "-o", program], check=True)
-    said = subprocess.run([program, folder], capture_output=True, text=True)
-    assert (said.returncode, said.stdout) == (0, "255 groups; bfloat16: 4286 of 4286 right\n")
     assert len(source.read_text().splitlines()) <= 100
+    return program
+
+
+def test_the_reader_in_c(folder: Path, reader: Path) -> None:
+    said = subprocess.run([reader, folder], capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "255 groups; bfloat16: 4286 of 4286 right\n")
+
+
+def replaced(old: str, new: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        text = (folder / "vectors.json").read_text()
+        assert old in text
+        (folder / "vectors.json").write_text(text.replace(old, new))
+
+    return damage
+
+
+def short_operands(folder: Path) -> None:
+    """Gives the operands of the conversion to bfloat16 one element, with the right hash."""
+    lines = (folder / "vectors.json").read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if '"name": "round/bf16/rne/overflow"' in line) + 1
+    at = next(i for i in range(at, len(lines)) if '"name": "x"' in lines[i])
+    record = json.loads(lines[at].rstrip(",\n"))
+    (folder / "short.bin").write_bytes(bytes(4))
+    record |= {"file": "short.bin", "bytes": 4, "sha256": hashlib.sha256(bytes(4)).hexdigest()}
+    (folder / "vectors.json").write_text("".join([*lines[:at], f"{json.dumps(record)},\n", *lines[at + 1 :]]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: change_byte(folder / "fold.sum.8193.x.bin"), "fold.sum.8193.x.bin: the file is missing or dam"),
+        (lambda folder: (folder / "vectors.json").unlink(), "expected form version 1"),
+        (replaced('"form_version": 1', '"form_version": 2'), "expected form version 1"),
+        (replaced('"form": "repro-vectors"', '"form": "other"'), "expected form version 1"),
+        (replaced(', "sha256": "', ', "sha255": "'), "an array is damaged"),
+        (replaced('"bytes": ', '"bytes": -'), "the file is missing or damaged"),
+        (replaced('"bytes": ', '"bytes": 99999999999999999999'), "the file is missing or damaged"),
+        (replaced('"file": "', '"file": "../'), "an array is damaged"),
+        (replaced('"name": "x"', '"name": "y"'), "expected bfloat16 codes, and an end"),
+        (replaced("\n]}\n]}\n", "\n]}"), "expected bfloat16 codes, and an end"),
+        (short_operands, "expected bfloat16 codes, and an end"),
+    ],
+)
+def test_the_reader_in_c_refuses_damaged_folders(
+    folder: Path, reader: Path, tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
     damaged = copy(folder, tmp_path / "damaged")
-    change_byte(damaged / "fold.sum.8193.x.bin")
-    said = subprocess.run([program, damaged], capture_output=True, text=True)
-    assert said.returncode == 1 and "fold.sum.8193.x.bin: the file is missing or damaged" in said.stderr
+    damage(damaged)
+    said = subprocess.run([reader, damaged], capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (1, "") and message in said.stderr, said
 
 
 def copy(folder: Path, to: Path) -> Path:
