@@ -41,7 +41,8 @@ class GroupScore:
 def score(group: Group, library: Compute) -> GroupScore | None:
     """Returns the score of a library in a group, or None if the library lacks the operation.
 
-    Every case of a group is wrong if the library raises an exception or returns arrays of other shapes or dtypes.
+    Every case of a group is wrong if the library raises an exception, ends the program by sys.exit, or returns arrays
+    of other shapes or dtypes.
     """
     is_open = np.isin(group.kinds, [group.kind_names.index(each) for each in group.open_kinds])
     cases, open_cases = int((~is_open).sum()), int(is_open.sum())
@@ -51,7 +52,7 @@ def score(group: Group, library: Compute) -> GroupScore | None:
             if results is None:
                 return None
             got = {name: _converted(results.get(name), array, name) for name, array in group.outputs.items()}
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = foreign(f"{type(error).__name__}: {error}")
         return GroupScore(group.name, cases, 0, open_cases, 0, error=reason)
     wrong = _wrong_elements(group, got)

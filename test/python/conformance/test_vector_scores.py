@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +221,61 @@ def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "gfloat", None)
     with pytest.raises(ReproError, match=r"library gfloat: cannot import the package: .*: pip install gfloat"):
         load_library("gfloat")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("", "cannot import name 'RoundMode' from 'gfloat'"),
+        ("def __getattr__(name): raise KeyError(name)", "(KeyError: '__path__'): give another"),
+        ("formats = RoundMode = None\nfor name in 'compute_scale_amax decode_block decode_ndarray encode_block "
+         "encode_ndarray round_ndarray'.split(): globals()[name] = None", "AttributeError: 'NoneType' object has no"),
+        ("raise SystemExit('no device')", "SystemExit: no device"),
+    ],
+)  # fmt: skip
+def test_a_package_with_another_interface(tmp_path: Path, code: str, reason: str) -> None:
+    (tmp_path / "gfloat.py").write_text(code)
+    program = "from repro_mlir.conformance.libraries import load_library; load_library('gfloat')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True).stderr
+    assert "ReproError: library gfloat: " in said and reason in said.splitlines()[-1], said
+
+
+def test_a_known_module_without_a_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert load_library("numpy")[1] == "numpy of unknown version"
+
+
+def test_a_file_with_classes_and_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the file hides no module of Python, and dataclasses find the module of the file."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "vectors_neighbour.py").write_text("def compute(*given): return None")
+    (tmp_path / "inner" / "json.py").write_text(
+        "from __future__ import annotations\nimport dataclasses, typing, vectors_neighbour\n"
+        "@dataclasses.dataclass\nclass Table:\n    x: typing.ClassVar[int] = 3\ncompute = vectors_neighbour.compute"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    library, _ = load_library(str(tmp_path / "inner" / "json.py") + ":compute")
+    assert library("round", {}, {}) is None and sys.modules["json"] is json
+    assert sys.path.count(str(tmp_path / "inner")) == 1
+
+
+def test_a_file_that_ends_the_program(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text("raise SystemExit(0)")
+    with pytest.raises(ReproError, match=r"ends\.py: cannot import it: SystemExit: 0"):
+        load_library(f"{tmp_path / 'ends.py'}:compute")
+
+
+def test_a_library_that_ends_the_program() -> None:
+    def compute(operation: str, inputs: Arrays, parameters: Parameters) -> Arrays:
+        raise SystemExit(0)
+
+    group = groups()["philox4x32_10"]
+    found = score(group, compute)
+    assert found is not None and (found.right, found.cases, found.error) == (0, group.cases, "SystemExit: 0")
 
 
 def test_the_page(tmp_path: Path, capsys, monkeypatch) -> None:
