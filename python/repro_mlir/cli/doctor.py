@@ -15,8 +15,8 @@ from repro_mlir.cli.options import Commands, add_command
 
 _NOTES = """exit status:
   0  this machine runs compiled programs, and everything that is installed fits
-  1  a fault, which is listed: no compiled program runs, an installed package has a version outside of its range, the
-     cache cannot be used, or little disk is free
+  1  a fault, which is listed: no compiled program runs, the driver of the GPU fails, an installed package has a version
+     outside of its range, the cache cannot be used, or little disk is free
   2  no answer: this program failed
 
 A package that is not installed is not a fault: "doors" lists the command that installs it.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -13,6 +14,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -20,6 +22,9 @@ from packaging.version import InvalidVersion, Version
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.availability import COMPILED, Target, describe_targets
+
+if TYPE_CHECKING:
+    from repro_mlir.runner.device import Device
 
 _PACKAGE = "repro-mlir"
 
@@ -84,7 +89,8 @@ class Installation:
       version, llvm, python: the versions of repro-mlir, LLVM and Python.
       system: the operating system and the processor's architecture.
       targets: every target, and whether this machine executes its code.
-      tensor_cores: whether the tensor cores of the GPU are certified, as a sentence without a full stop.
+      tensor_cores: whether there is a GPU that runs compiled programs, and whether its tensor cores are certified, as a
+        sentence without a full stop.
       packages: the packages of the extras.
       doors: the ways to use repro-mlir.
       faults: what is wrong, one line each, with what to do; empty if nothing is wrong.
@@ -124,16 +130,17 @@ def examine() -> Installation:
     packages = tuple(_package(each) for each in _wanted(required))
     cache, faults = _cache()
     faults += [fault for each in packages if (fault := _fault_of(each)) is not None]
-    faults = [*_run_here(), *faults]
+    gpu = _gpu(targets)
+    faults = [*_run_here(), *gpu.faults, *faults]
     return Installation(
         _repro.__version__,
         _repro.llvm_version,
         platform.python_version(),
         f"{platform.system()} {platform.machine()}",
         targets,
-        _tensor_cores(targets),
+        gpu.told,
         packages,
-        (*_doors(required), *_programs(targets)),
+        (*_doors(required), *_programs(targets, gpu)),
         cache,
         tuple(faults),
     )
@@ -217,7 +224,7 @@ def _doors(required: dict[str, list[Requirement]]) -> Iterable[Door]:
     yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
 
 
-def _programs(targets: Iterable[Target]) -> Iterable[Door]:
+def _programs(targets: Iterable[Target], gpu: _Gpu) -> Iterable[Door]:
     """Yields the doors that need programs or drivers."""
     from repro_mlir.execute.qemu import COMPILER, EMULATOR
 
@@ -226,30 +233,57 @@ def _programs(targets: Iterable[Target]) -> Iterable[Door]:
     ready = arm.execution != COMPILED
     missing = () if ready else tuple(each for each in (COMPILER, EMULATOR) if shutil.which(each) is None)
     yield Door("cpu:aarch64", ready, missing, "apt-get install qemu-user-static gcc-aarch64-linux-gnu")
-    ready = executions["cuda"].execution != COMPILED
-    yield Door("cuda", ready, () if ready else ("a GPU with NVIDIA's driver",), "install the driver of this GPU")
+    yield Door("cuda", not gpu.missing, gpu.missing, gpu.command)
 
 
-def _tensor_cores(targets: Iterable[Target]) -> str:
-    """Describes the tensor cores of this machine's GPU, and the driver."""
-    if all(each.execution == COMPILED for each in targets if each.name == "cuda"):
-        return "no GPU: the ptx-emulator computes the bits of one"
-    from repro_mlir.runner.certificates import UNITS, certificate_for, path_of
+@dataclass(frozen=True)
+class _Gpu:
+    """The findings about the GPU: a sentence without a full stop about its tensor cores, what the target cuda lacks,
+    and what is wrong."""
+
+    told: str
+    missing: tuple[str, ...] = ()
+    command: str = ""
+    faults: tuple[str, ...] = ()
+
+
+def _gpu(targets: Iterable[Target]) -> _Gpu:
+    """Examines this machine's GPU and its driver."""
     from repro_mlir.runner.device import Device
+    from repro_mlir.runner.driver import NoDevice
+
+    try:
+        with contextlib.closing(Device()) as device:
+            return _of_device(device, targets)
+    except NoDevice:
+        return _Gpu("no GPU: the ptx-emulator computes the bits of one", ("a GPU with NVIDIA's driver",), _DRIVER)
+    except ReproError as error:
+        told = f"the driver fails: {error}"
+        return _Gpu(told, ("a driver that works",), _DRIVER, (f"cuda: {told}: {_DRIVER}",))
+
+
+def _of_device(device: Device, targets: Iterable[Target]) -> _Gpu:
+    name = f"{device.name}, CUDA {device.driver.version()}"
+    (cuda,) = [each for each in targets if each.name == "cuda"]
+    if cuda.execution == COMPILED:
+        return _Gpu(f"{name}, not supported: {cuda.detail}", ("a supported GPU",), "use the target ptx-emulator")
+    return _Gpu(f"{name}, {_certification(device)}")
+
+
+_DRIVER = "install NVIDIA's driver of this GPU, for CUDA 12 or later"
+
+
+def _certification(device: Device) -> str:
+    from repro_mlir.runner.certificates import UNITS, certificate_for, path_of
     from repro_mlir.runner.execution import choose_architecture
 
-    device = Device()
+    if not path_of(device).exists():
+        return "not certified: repro certify-device"
     try:
-        name = f"{device.name}, CUDA {device.driver.version()}"
-        if not path_of(device).exists():
-            return f"{name}, not certified: repro certify-device"
-        try:
-            certificate_for(device, choose_architecture([*UNITS], device.capability, "this package"))
-        except ReproError as error:
-            return f"{name}, not certified: {error}: repro certify-device"
-        return f"{name}, certified: +tensor-cores can be used"
-    finally:
-        device.close()
+        certificate_for(device, choose_architecture([*UNITS], device.capability, "this package"))
+    except ReproError as error:
+        return f"not certified: {error}: repro certify-device"
+    return "certified: +tensor-cores can be used"
 
 
 def _run_here() -> list[str]:

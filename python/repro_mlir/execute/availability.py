@@ -13,6 +13,7 @@ from repro_mlir.execute import qemu
 from repro_mlir.execute.executable import targets
 from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE
 from repro_mlir.runner.device import Device
+from repro_mlir.runner.driver import NoDevice
 from repro_mlir.runner.execution import choose_architecture
 
 _LEVELS = {
@@ -81,7 +82,7 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
 def _on_gpu(variant: str, device: Device | ReproError) -> tuple[str, str]:
     if isinstance(device, ReproError):
         # Leaves out the loader's message about a missing driver, which follows the colon.
-        return COMPILED, str(device).partition(": ")[0]
+        return COMPILED, str(device).partition(": ")[0] if isinstance(device, NoDevice) else str(device)
     names = [variant] if variant else [each.removeprefix("cuda:") for each in targets() if each.startswith("cuda:")]
     try:
         choose_architecture(names, device.capability, "the target")

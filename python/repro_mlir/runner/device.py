@@ -22,6 +22,7 @@ from repro_mlir.runner.driver import (
     UNSUPPORTED_PTX_VERSION,
     Driver,
     DriverError,
+    NoDevice,
 )
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR, _PROCESSORS, _CLOCK_RATE = 75, 76, 16, 13
@@ -46,12 +47,15 @@ class Device:
         Args:
           ordinal: the number of the GPU in the driver's list.
         Raises:
-          ReproError: there is no driver, or no such GPU.
+          NoDevice: there is no driver or no GPU.
+          ReproError: the driver cannot be loaded, or there is no GPU with this number.
           DriverError: a call of the driver failed.
         """
         self.driver = driver = Driver()
         count = c_int()
         driver.cuDeviceGetCount(byref(count))
+        if count.value == 0:
+            raise NoDevice("the CUDA driver finds no GPU: check CUDA_VISIBLE_DEVICES")
         if not 0 <= ordinal < count.value:
             raise ReproError(f"expected a GPU from 0 to {count.value - 1}, got {ordinal}")
         handle = c_int()

@@ -84,6 +84,10 @@ INVALID_PTX = 218
 UNSUPPORTED_PTX_VERSION = 222
 
 
+class NoDevice(ReproError):
+    """Raised when this machine has no GPU, or no driver for one."""
+
+
 class DriverError(ReproError):
     """Raised when a call of the driver fails.
 
@@ -105,14 +109,16 @@ class Driver:
         """Loads and initializes libcuda.so.1, or the library that REPRO_LIBCUDA names.
 
         Raises:
-          ReproError: the library is missing or too old, or there is no GPU.
+          NoDevice: the library is missing, or there is no GPU.
+          ReproError: the library cannot be loaded or is too old.
           DriverError: the driver cannot be initialized.
         """
         name = os.environ.get(LIBRARY_VARIABLE) or "libcuda.so.1"
         try:
             library = ctypes.CDLL(name)
         except OSError as error:
-            raise ReproError(
+            is_missing = LIBRARY_VARIABLE not in os.environ and str(error).startswith(f"{name}: cannot open")
+            raise (NoDevice if is_missing else ReproError)(
                 f"expected the CUDA driver {name}, which an NVIDIA driver installs: {error} (the target ptx-emulator "
                 "of repro-mlir needs no driver)"
             ) from None
@@ -130,7 +136,7 @@ class Driver:
             self.cuInit(0)
         except DriverError as error:
             if error.code == NO_DEVICE:
-                raise ReproError("the CUDA driver finds no GPU") from None
+                raise NoDevice("the CUDA driver finds no GPU: check CUDA_VISIBLE_DEVICES") from None
             raise
 
     def __getattr__(self, function: str) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import shutil
 from collections import namedtuple
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import repro_mlir
@@ -15,7 +16,7 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
 from repro_mlir.runner.certificates import UNITS, Certificate, path_of, write_certificate
 from repro_mlir.runner.device import Device
-from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.runner.driver import LIBRARY_VARIABLE, NO_DEVICE, Driver, DriverError
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,51 @@ def test_a_gpu(capsys, monkeypatch, tmp_path: Path) -> None:
         assert f", {told}" in examined(capsys)["tensor_cores"]
     path.write_text("{}")
     assert ", not certified: " in examined(capsys)["tensor_cores"]
+
+
+def fails(function: str, code: int) -> Any:
+    def call(*_: Any) -> None:
+        raise DriverError(function, code, f"CUDA_ERROR_{code}: a text")
+
+    return call
+
+
+def door_of_cuda(found: dict) -> dict:
+    (door,) = [each for each in found["doors"] if each["name"] == "cuda"]
+    return door
+
+
+def test_no_gpu(capsys, monkeypatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    monkeypatch.setattr(Driver, "cuInit", fails("cuInit", NO_DEVICE), raising=False)
+    found = examined(capsys)
+    assert found["tensor_cores"].startswith("no GPU: ") and not found["faults"]
+    assert door_of_cuda(found)["missing"] == ["a GPU with NVIDIA's driver"]
+
+
+@pytest.mark.parametrize("function", ["cuInit", "cuStreamCreate", "file too short"])
+def test_a_driver_that_fails(capsys, monkeypatch, tmp_path: Path, function: str) -> None:
+    """A driver that fails is not a missing GPU, at whatever call it fails."""
+    (tmp_path / "empty.so").touch()
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY if function.startswith("cu") else tmp_path / "empty.so"))
+    if function.startswith("cu"):
+        monkeypatch.setattr(Driver, function, fails(function, 999), raising=False)
+    found = examined(capsys, 1)
+    (fault,) = found["faults"]
+    assert found["tensor_cores"].startswith("the driver fails: ") and fault.startswith("cuda: the driver fails: ")
+    assert function in fault and fault.endswith("for CUDA 12 or later")
+    assert door_of_cuda(found)["missing"] == ["a driver that works"] and not door_of_cuda(found)["ready"]
+    (cuda,) = [each for each in found["targets"] if each["name"] == "cuda"]
+    assert function in cuda["detail"]
+
+
+def test_a_gpu_that_is_not_supported(capsys, monkeypatch) -> None:
+    monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
+    monkeypatch.setattr(Device, "_attribute", lambda self, attribute: {75: 5, 76: 2}[attribute])
+    found = examined(capsys)
+    assert "not supported: the target has code for " in found["tensor_cores"] and "(sm_52)" in found["tensor_cores"]
+    door = door_of_cuda(found)
+    assert door["missing"] == ["a supported GPU"] and door["command"] == "use the target ptx-emulator"
 
 
 def test_faults_of_the_cache_and_the_disk(capsys, monkeypatch, tmp_path: Path) -> None:
