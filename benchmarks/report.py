@@ -125,8 +125,9 @@ def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, f
     return best
 
 
-def add_percentages(report: dict[str, Any]) -> None:
-    """Adds to each row the percentage of the peak that it reaches."""
+def add_measured(report: dict[str, Any], kind: str, measured: dict[str, Any]) -> None:
+    """Adds a peak or a row to a report, and updates the percentage of the highest peak that each row reaches."""
+    report[kind].append(measured)
     peaks = best_peaks(report["peaks"])
     for row in report["rows"]:
         for unit, peak in peaks.get((row["level"], row["threads"]), {}).items():

@@ -21,7 +21,7 @@ from typing import Any
 import worker
 from case import SampledCase
 from host import describe_host
-from report import add_percentages, line, summary
+from report import add_measured, line, summary
 from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 
@@ -95,11 +95,10 @@ def _take(message: dict[str, Any], report: dict[str, Any], progress: Progress) -
     """Adds a worker's message to the report, and shows it."""
     if "peak" in message:
         peak = message["peak"]
-        report["peaks"].append(peak)
+        add_measured(report, "peaks", peak)
         text = "{level}, {threads} threads: at most {GFLOP/s:.0f} GFLOP/s, {GB/s:.1f} GB/s".format(**peak)
     elif "row" in message:
-        report["rows"].append(message["row"])
-        add_percentages(report)
+        add_measured(report, "rows", message["row"])
         text = line(message["row"])
     else:
         report["failures"].append(message["failure"])

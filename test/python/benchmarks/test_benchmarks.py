@@ -16,12 +16,11 @@ from repro_mlir.compilation import cpu
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
-def run(script: str, *options: str) -> subprocess.CompletedProcess:
+def run(script: str, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess:
     packages = str(Path(repro_mlir.__file__).parents[1])
     environment = os.environ | {"PYTHONPATH": packages}
-    return subprocess.run(
-        [sys.executable, str(FOLDER / script), *options], env=environment, capture_output=True, text=True
-    )
+    file = script if script == "-c" else str(FOLDER / script)
+    return subprocess.run([sys.executable, file, *options], env=environment, capture_output=True, text=True, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +52,30 @@ def test_the_page_holds_the_row_and_its_verdict(report):
     assert "| matmul 64x1000x512 NN |" in done.stdout
     if cpu.native_level() in ("x86-64-v3", "x86-64-v4"):
         assert "## Goals" in done.stdout and f"| matmul | {cpu.native_level()} | 1 |" in done.stdout
+
+
+PAGES = {"2026-11-22-xeon-avx512": "xeon-avx512", "2026-11-23-epyc-zen5": "epyc-zen5"}
+
+
+@pytest.mark.parametrize("results", PAGES)
+def test_a_page_is_that_of_its_results(results: str) -> None:
+    done = run("report.py", f"benchmarks/results/{results}.json", folder=FOLDER.parent)
+    assert done.stdout == (FOLDER.parent / "docs" / "performance" / f"{PAGES[results]}.md").read_text()
+
+
+def test_percentages_are_those_of_the_highest_peak() -> None:
+    """The peak is measured before and after the rows of a level."""
+    code = (
+        "import report\n"
+        "found = {'peaks': [], 'rows': []}\n"
+        "peak = {'level': 'v3', 'threads': 2, 'GFLOP/s': 4.0}\n"
+        "report.add_measured(found, 'peaks', peak | {'GB/s': 80.0})\n"
+        "report.add_measured(found, 'rows', {'level': 'v3', 'threads': 2, 'GB/s': 50.0})\n"
+        "report.add_measured(found, 'peaks', peak | {'GB/s': 100.0})\n"
+        "print(found['rows'][0]['percent of peak'])"
+    )
+    done = run("-c", code, folder=FOLDER)
+    assert done.stdout == "50.0\n", done.stderr
 
 
 def test_names_are_unique_and_a_wrong_filter_is_an_error():
