@@ -59,8 +59,17 @@ def _mark_cases(cases: list[pytest.Function]) -> None:
     """Leaves the mark `exhaustive` only on those cases of a test that `make test` does not run.
 
     Raises:
-      ValueError: a mark names something that no case has. Not raised if the command line selects single cases.
+      ValueError: a mark names something that no case has, which is not raised if the command line selects single
+        cases; or the test has no parameters, or a module or class has a mark that names cases.
     """
+    for mark in (each for case in cases for each in case.iter_markers("exhaustive") if each.args):
+        # Such a mark could not be removed from the cases that it does not name, so that `make test` ran none of them.
+        if not any(mark is own for own in cases[0].own_markers):
+            shown = ", ".join(map(repr, mark.args))
+            raise ValueError(f"expected exhaustive({shown}) at each test, got it at a module, a class or one case")
+    has_parts = any(each.name == "exhaustive" and each.args for each in cases[0].own_markers)
+    if not hasattr(cases[0], "callspec") and (has_parts or cases[0].get_closest_marker("diagonal") is not None):
+        raise ValueError("expected parameters for the marker, got a test without: use exhaustive without arguments")
     if cases[0].get_closest_marker("diagonal") is not None:
         chosen = set(_chosen(cases))
         for number, case in enumerate(cases):

@@ -42,12 +42,22 @@ def _run_here(command: Sequence[str], environment: Mapping[str, str], output: st
             _start_recorder()
             runpy.run_path(command[1], run_name="__main__")
         except SystemExit as error:
-            status = error.code or 0
+            status = status_of(error)
         except BaseException:
             traceback.print_exc()
             status = 1
         atexit._run_exitfuncs()
     os._exit(status)
+
+
+def status_of(end: SystemExit) -> int:
+    """Returns the exit status that Python gives for sys.exit; writes another object than a number to stderr."""
+    if end.code is None:
+        return 0
+    if isinstance(end.code, int):
+        return end.code & 0xFF
+    print(end.code, file=sys.stderr)
+    return 1
 
 
 def run_in_fork(name: str, command: Sequence[str], environment: Mapping[str, str], timeout: float) -> tuple[int, str]:
