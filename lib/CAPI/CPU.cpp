@@ -94,7 +94,7 @@ MlirLogicalResult reproCPUAnalyze(MlirModule module, MlirStringRef levelName,
   if (failed(analysis))
     return wrap(failure());
   for (const std::string *text :
-       {&analysis->plan, &analysis->operands, &analysis->assembly})
+       {&analysis->plan, &analysis->kernels, &analysis->assembly})
     callback(toStringRef(*text), userData);
   return wrap(success());
 }

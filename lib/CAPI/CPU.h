@@ -33,7 +33,7 @@ MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
                 bool timing, MlirStringCallback callback, void *userData);
 
-/** Calls `callback` three times: with the plan, the operands of the kernels,
+/** Calls `callback` three times: with the plan, the text about the kernels,
  * and their assembly (Pipelines/CPU.h). Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCPUAnalyze(MlirModule module, MlirStringRef level, unsigned jobs,

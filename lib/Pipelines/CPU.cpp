@@ -14,7 +14,7 @@
 #include "Pipelines/CPU.h"
 
 #include "Codegen/CPU/Analysis/BlockCounts.h"
-#include "Codegen/CPU/Analysis/KernelOperands.h"
+#include "Codegen/CPU/Analysis/KernelDescriptions.h"
 #include "Codegen/CPU/Lowering/EmitObject.h"
 #include "Codegen/CPU/Lowering/ReadPlan.h"
 #include "Codegen/CPU/Passes.h"
@@ -169,7 +169,7 @@ FailureOr<CPUAnalysis> mlir::repro::analyzeForCPU(ModuleOp canonical,
   CPUAnalysis analysis;
   if (failed(schedule.run(*module)))
     return failure();
-  analysis.operands = describeOperands(*module);
+  analysis.kernels = describeKernels(*module);
   if (failed(lower.run(*module)))
     return failure();
   FailureOr<TranslatedPlan> translated = readPlan(*module);

@@ -34,7 +34,7 @@ FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
 /// A description of compiled code, for tools that predict its speed.
 struct CPUAnalysis {
   std::string plan;     ///< as bytes (docs/reference/plan.md)
-  std::string operands; ///< the text that `describeOperands` returns
+  std::string kernels;  ///< the text that `describeKernels` returns
   std::string assembly; ///< of the kernels, with the names of blocks
 };
 

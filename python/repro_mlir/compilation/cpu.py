@@ -79,25 +79,26 @@ class Analysis:
 
     Attributes:
       plan: the bytes of the launch plan (docs/reference/plan.md).
-      operands: one line per kernel with the buffers that the kernel reads and writes.
+      kernels: one line per kernel with its buffers, its operations and the source lines of these
+        (`roofline.cpu.kernel_descriptions`).
       assembly: the assembly text of the kernels. A comment `runs.N.` marks a basic block that runs N times if one call
         of the kernel processes all work items.
     """
 
     plan: bytes
-    operands: str
+    kernels: str
     assembly: str
 
     def to_bytes(self) -> bytes:
         """Encodes the analysis for `from_bytes`."""
-        operands, assembly = self.operands.encode(), self.assembly.encode()
-        return _LENGTHS.pack(len(self.plan), len(operands)) + self.plan + operands + assembly
+        kernels, assembly = self.kernels.encode(), self.assembly.encode()
+        return _LENGTHS.pack(len(self.plan), len(kernels)) + self.plan + kernels + assembly
 
     @staticmethod
     def from_bytes(data: bytes) -> Analysis:
         """Decodes bytes that `to_bytes` has returned."""
-        plan, operands = _LENGTHS.unpack_from(data)
-        begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + operands
+        plan, kernels = _LENGTHS.unpack_from(data)
+        begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + kernels
         return Analysis(data[_LENGTHS.size : begin], data[begin:end].decode(), data[end:].decode())
 
 

@@ -35,7 +35,9 @@ HOSTILE = "</script><img src=x onerror=alert(1)>&'\"\u202e"
 def launch(kernel: str, work: float, moved: int, flops: int) -> LaunchPrediction:
     """Returns a launch with invented causes and memory levels, because the page must not know any of them by name."""
     causes = {"work": work, "hbm": moved / 1e9, "idle": 0.0}
-    return LaunchPrediction(kernel, 1, causes, {"shared": 0, "hbm": moved}, {"floating_point": flops})
+    return LaunchPrediction(
+        kernel, "addf", "model.py:7", 1, causes, {"shared": 0, "hbm": moved}, {"floating_point": flops}
+    )
 
 
 LAUNCHES = (

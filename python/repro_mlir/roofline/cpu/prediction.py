@@ -15,7 +15,7 @@ from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.cpu.assembly import Block, calls_of, read_assembly
-from repro_mlir.roofline.cpu.operands import Operand, read_operands, touches
+from repro_mlir.roofline.cpu.kernel_descriptions import KernelDescription, read_kernels, touches
 from repro_mlir.roofline.cpu.operations import operations_of
 from repro_mlir.roofline.cpu.peak import bandwidths, ceilings_of, peak_block, scattered_bandwidths
 from repro_mlir.roofline.cpu.sequences import Sequence, sequences_of
@@ -44,6 +44,8 @@ class LaunchPrediction(PredictedTime):
 
     Attributes:
       kernel: the name of the kernel that runs.
+      operation: what the kernel computes (`KernelDescription`).
+      source: where the kernel's operations come from, likewise.
       threads: the number of threads that share the launch.
       causes: the seconds for each of `CAUSES`; their sum is `seconds`.
       traffic: the bytes that each of `LEVELS` supplies.
@@ -51,6 +53,8 @@ class LaunchPrediction(PredictedTime):
     """
 
     kernel: str
+    operation: str
+    source: str
     threads: int
     causes: dict[str, float]
     traffic: dict[str, int]
@@ -59,7 +63,7 @@ class LaunchPrediction(PredictedTime):
     @property
     def facts(self) -> dict[str, Any]:
         """Further properties of the launch, by name."""
-        return {"threads": self.threads}
+        return {"operation": self.operation, "source": self.source, "threads": self.threads}
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Code:
 
     Attributes:
       machine: the machine whose level and execution units the code is for.
-      operands: the operands of each kernel, by name of the kernel.
+      descriptions: the operands and operations of each kernel, by name of the kernel.
       kernels: the sequences of each kernel with their cycles; None instead of cycles for sequences that are too rare to
         be simulated.
       operations: the operations of each kernel, by name of the kernel, then by `operations.OPERATIONS`.
@@ -79,7 +83,7 @@ class Code:
 
     machine: CpuMachine
     plan: Plan
-    operands: dict[str, list[Operand]]
+    descriptions: dict[str, KernelDescription]
     kernels: dict[str, tuple[tuple[Sequence, Cycles | None], ...]]
     operations: dict[str, dict[str, int]]
     scattered: dict[str, float]
@@ -122,7 +126,7 @@ class Code:
         transfer."""
         if threads not in self._reuse:
             parts = []
-            for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
+            for launch, touched in zip(self.plan.launches, touches(self.plan, self.descriptions), strict=True):
                 used = used_threads(self.plan.kernels[launch.kernel], threads)
                 sizes = [-(-each.size // used) for each in touched]
                 parts.append([
@@ -181,7 +185,7 @@ def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
     return Code(
         machine,
         read_plan(analysis.plan, "cpu", "the program"),
-        read_operands(analysis.operands),
+        read_kernels(analysis.kernels),
         {name: tuple((one, known.get(one.instructions)) for one in each) for name, each in sequences.items()},
         {name: operations_of(blocks) for name, blocks in kernels.items()},
         {name: _scattered(blocks) for name, blocks in kernels.items()},
@@ -279,7 +283,9 @@ def _launch(
     launch = machine.launch_seconds + cold * machine.cold_launch_seconds
     launch += machine.wake_seconds if used > 1 else 0.0
     causes = {**shares, **beyond, "imbalance": imbalance, "launch": launch}
-    return LaunchPrediction(kernel.name, used, causes, bytes_of, code.operations[kernel.name])
+    about = code.descriptions[kernel.name]
+    operations = code.operations[kernel.name]
+    return LaunchPrediction(kernel.name, about.operation, about.source, used, causes, bytes_of, operations)
 
 
 def seconds_beyond(

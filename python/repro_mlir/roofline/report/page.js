@@ -25,6 +25,7 @@ function kernelsOf(prediction) {
   const found = new Map();
   for (const launch of prediction.launches) {
     if (!found.has(launch.kernel)) found.set(launch.kernel, {name: launch.kernel, launches: 0, seconds: 0,
+      operation: launch.operation || "", source: launch.source || "",
       measured: isNumber(launch.measured) ? 0 : null, causes: {}, bytes: {}, operations: {}});
     const kernel = found.get(launch.kernel);
     kernel.launches += 1;
@@ -36,6 +37,16 @@ function kernelsOf(prediction) {
   return [...found.values()];
 }
 const kernels = P.map(kernelsOf);
+
+// The name, the operations and the source of a kernel or a launch, one line each.
+function described(name, found) { return [name, found.operation, found.source].filter(Boolean).join("\n"); }
+// The columns that describe kernels, which `kernelOf` returns for a row. Predictions for GPUs have only names.
+function kernelColumns(kernelOf) {
+  const columns = [{title: "kernel", value: row => kernelOf(row).name}];
+  for (const part of ["operation", "source"]) if (kernels.flat().some(each => each[part]))
+    columns.push({title: part, value: row => kernelOf(row)[part]});
+  return columns.map(each => ({...each, tip: row => described(kernelOf(row).name, kernelOf(row))}));
+}
 
 function causesTip(title, found) {
   const known = Object.entries(found.causes).filter(each => each[1] > 0).sort((a, b) => b[1] - a[1]);
@@ -180,7 +191,7 @@ function roofTip(point, prediction, names, first, unit) {
   const moving = sumOf(Object.entries(prediction.ceilings.bandwidth).map(([name, bandwidth]) =>
     (kernel.bytes[name] || 0) / bandwidth));
   const roof = Math.min(peak, moving ? point.work / moving : peak);
-  return [`${kernel.name}, ${kernel.launches} launch${kernel.launches > 1 ? "es" : ""}`,
+  return [described(`${kernel.name}, ${kernel.launches} launch${kernel.launches > 1 ? "es" : ""}`, kernel),
     `${scaled(point.y, rate)} predicted in ${seconds(kernel.seconds)}, ${share(point.y, roof)} of the roof`,
     point.measured ? `${scaled(point.measured, rate)} measured in ${seconds(kernel.measured)}` : null,
     `${short(point.x, 3)} ${unitOf(unit)} for a byte`,
@@ -196,7 +207,7 @@ function drawKernels() {
   const prediction = P[chosen()], hasMeasured = hasTimes(prediction);
   const whole = hasMeasured ? prediction.measured : prediction.seconds;
   table($("kernels"), [
-    {title: "kernel", value: row => row.name, tip: row => row.name},
+    ...kernelColumns(row => row),
     {title: "launches", n: 1, value: row => row.launches},
     {title: "predicted", n: 1, value: row => row.seconds, cell: row => seconds(row.seconds)},
     ...(hasMeasured ? [
@@ -273,7 +284,7 @@ function lane(title, launches, pick, width, isLast) {
   walkable(svg, launches.length, px => {
     const found = ends.findIndex(end => x.at(end) >= px);
     return found < 0 ? launches.length - 1 : found;
-  }, i => [place(i)[0], 44], i => causesTip(`launch ${i + 1} of ${launches.length}: ${launches[i].kernel}`, launches[i]),
+  }, i => [place(i)[0], 44], i => causesTip(described(`launch ${i + 1} of ${launches.length}: ${launches[i].kernel}`, launches[i]), launches[i]),
   i => {
     mark.setAttribute("visibility", i === null ? "hidden" : "visible");
     if (i === null) return;
@@ -293,11 +304,11 @@ drawn($("timeline"), () => $("timeline").replaceChildren(...lanes.map((each, i) 
 
 if (isSeveral) {
   const byName = kernels.map(found => new Map(found.map(each => [each.name, each])));
-  const names = [...new Set(kernels.flatMap(found => found.map(each => each.name)))];
+  const byAnyName = new Map(kernels.flat().map(each => [each.name, each]));
   table($("machines"), [
-    {title: "kernel", value: row => row, tip: row => row},
+    ...kernelColumns(row => byAnyName.get(row)),
     ...P.map((each, i) => ({title: each.label, n: 1, value: row => byName[i].get(row)?.seconds,
       cell: row => seconds(byName[i].get(row)?.seconds), tip: row => byName[i].has(row)
         ? causesTip(`${row} on ${each.label}`, byName[i].get(row)) : null})),
-  ], names);
+  ], [...byAnyName.keys()]);
 }

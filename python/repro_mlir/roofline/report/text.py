@@ -47,14 +47,15 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
     lines += [f"time       {', '.join(shown)}", ""]
     entries = ledger.entries if ledger else ()
     measured = "measured  " if entries else ""
-    lines.append(f"{'kernel':12} {'launches':>8} {'predicted':>10} {measured:>10} causes")
+    rows = [("kernel", "launches", "predicted", measured, "causes", "operation")]
     kernels = _kernels(prediction, ledger)
     for name, (launches, seconds) in sorted(kernels.items(), key=lambda item: -_weight(item[1]))[:most]:
-        total = sum(each.seconds for each in launches)
-        text = _shares(added_causes(each.causes for each in launches))
-        lines.append(
-            f"{name:12} {len(launches):8} {time_text(total):>10} {time_text(seconds) if entries else '':>10} {text}"
-        )
+        total = time_text(sum(each.seconds for each in launches))
+        causes = _shares(added_causes(each.causes for each in launches))
+        taken = time_text(seconds) if entries else ""
+        rows.append((name, str(len(launches)), total, taken, causes, _operation(launches[0])))
+    width = max(len(row[4]) for row in rows)
+    lines += [f"{a:12} {b:>8} {c:>10} {d:>10} {e:{width}} {f}".rstrip() for a, b, c, d, e, f in rows]
     if len(kernels) > most:
         lines.append(f"{len(kernels) - most} others")
     return lines
@@ -102,6 +103,12 @@ def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[l
         launches[each.kernel].append(each)
         seconds[each.kernel] += ledger.entries[number].seconds if ledger and ledger.entries else 0.0
     return {name: (found, seconds[name]) for name, found in launches.items()}
+
+
+def _operation(launch: AnyLaunch) -> str:
+    """Returns what the kernel of a launch computes, and for which module, parameter or source line."""
+    parts = launch.facts.get("operation"), launch.facts.get("source")
+    return " of ".join(part for part in parts if part)
 
 
 def _shares(causes: Mapping[str, float]) -> str:

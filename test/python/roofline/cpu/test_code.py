@@ -14,7 +14,9 @@ from repro_mlir.base.errors import CompileError
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.roofline.cpu.assembly import Block, read_assembly
+from repro_mlir.roofline.cpu.kernel_descriptions import read_kernels
 from repro_mlir.runner.plan import read_plan
 from repro_mlir.sandbox import analyze_native
 from support.accumulated import HOPPER, Product
@@ -135,15 +137,38 @@ def test_a_loop_that_ends_by_scratch_memory() -> None:
     end."""
     found = cpu.analyze(SCATTER, "x86-64-v3")
     assert read_assembly(found.assembly)
-    assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in found.operands.splitlines())
+    assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in found.kernels.splitlines())
 
 
 def test_operands_are_those_of_the_launches() -> None:
     analysis = cpu.analyze(doubled(1000), "x86-64-v3")
     found = read_plan(analysis.plan, "cpu", "the program")
-    (line,) = analysis.operands.splitlines()
-    assert line == f"{found.kernels[0].name} read:4000 write:4000"
-    assert len(found.launches[0].arguments) == len(line.split()) - 1
+    (line,) = analysis.kernels.splitlines()
+    assert line == f"{found.kernels[0].name} read:4000 write:4000\tmulf\t"
+    assert len(found.launches[0].arguments) == len(line.split("\t")[0].split()) - 1
+
+
+PLACES = """
+#product = loc("blocks.0.\\09mix")
+#line = loc("model.py":12:3)
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) -> tensor<4x4xf32> attributes {repro.num_state = 0 : i64} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = linalg.matmul ins(%x, %y : tensor<4x8xf32>, tensor<8x4xf32>) outs(%i : tensor<4x4xf32>) -> tensor<4x4xf32>
+    loc(#product)
+  %1 = math.exp %0 : tensor<4x4xf32> loc(fused[#line, "softmax"])
+  return %1 : tensor<4x4xf32>
+}
+"""
+
+
+def test_kernels_say_what_they_compute_and_for_which_lines() -> None:
+    """Names come from whoever wrote the program: a tab in a name must not look like the end of a field."""
+    kernels = read_kernels(cpu.analyze(to_bytes(PLACES), "x86-64-v3").kernels)
+    found = {(each.operation, each.source) for each in kernels.values()}
+    assert ("contraction", "blocks.0. mix") in found
+    assert any("exp" in operation and source == "model.py:12, softmax" for operation, source in found)
 
 
 def test_a_child_process_tells_the_same() -> None:

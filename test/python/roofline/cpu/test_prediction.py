@@ -12,7 +12,7 @@ import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
-from repro_mlir.roofline.cpu.operands import Operand
+from repro_mlir.roofline.cpu.kernel_descriptions import KernelDescription, Operand
 from repro_mlir.roofline.cpu.peak import bandwidths, scattered_bandwidths
 from repro_mlir.roofline.cpu.prediction import LEVELS, seconds_beyond
 from repro_mlir.roofline.report import as_json
@@ -144,7 +144,8 @@ STATES = tuple(TensorType(name, "f32", (512,)) for name in "xy")
 
 def code_by_hand(kernels: tuple[Kernel, ...], launches: tuple[Launch, ...], **operands: list[Operand]) -> Code:
     plan = Plan("cpu", 0, 0, STATES, (), (), (), kernels, launches)
-    return Code(MACHINE, plan, operands, {}, {}, {}, 1.0)
+    descriptions = {name: KernelDescription(tuple(each), "", "") for name, each in operands.items()}
+    return Code(MACHINE, plan, descriptions, {}, {}, {}, 1.0)
 
 
 def traffic(code: Code, threads: int, *sizes: int) -> list[list[int]]:
