@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.formats import ElementType, element_type, from_bits, to_bits
 from repro_mlir.base.numerics.tensors import TensorType
+
+_LARGEST = sys.float_info.max
 
 
 def ulps_text(ulps: int) -> str:
@@ -33,6 +36,9 @@ class ElementDifference:
       count: the number of elements that differ.
       size: the number of elements of each array.
       max_ulps: the largest `ulps` of all elements that differ; None if no such element has one.
+      max_absolute: the largest absolute difference of two finite elements, in f64; the largest f64 if it overflows.
+      max_magnitude: the largest absolute value of the finite elements of the first array, to which `max_absolute` can
+        be compared: elements near 0 can be many ulps apart although their difference is small.
     """
 
     index: tuple[int, ...]
@@ -44,6 +50,13 @@ class ElementDifference:
     count: int
     size: int
     max_ulps: int | None
+    max_absolute: float
+    max_magnitude: float
+
+    @property
+    def ratio(self) -> float | None:
+        """`max_absolute` divided by `max_magnitude`, at most the largest f64; None if the divisor is 0."""
+        return min(self.max_absolute / self.max_magnitude, _LARGEST) if self.max_magnitude else None
 
     def __str__(self) -> str:
         far = "" if self.ulps is None else f", {ulps_text(self.ulps)} apart"
@@ -90,7 +103,18 @@ def first_difference(first: np.ndarray, second: np.ndarray, kind: TensorType) ->
         count,
         a.size,
         None if largest < 0 else int(largest),
+        *_magnitudes(first, second, kind),
     )
+
+
+def _magnitudes(first: np.ndarray, second: np.ndarray, kind: TensorType) -> tuple[float, float]:
+    """Returns `max_absolute` and `max_magnitude` of `ElementDifference`."""
+    element = element_type(kind.element)
+    a, b = (_held(array, element).astype(np.float64) for array in (first, second))
+    finite = np.isfinite(a)
+    with np.errstate(over="ignore"):
+        differences = np.abs(a - b)[finite & np.isfinite(b)]
+    return min(float(np.max(differences, initial=0.0)), _LARGEST), float(np.max(np.abs(a[finite]), initial=0.0))
 
 
 @float_environment()

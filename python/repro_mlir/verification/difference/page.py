@@ -5,21 +5,15 @@
 
 from __future__ import annotations
 
-import html
+from pathlib import Path
+from typing import Any
 
-from repro_mlir.base.printing import printable
+from repro_mlir.pages import document, escaped
 from repro_mlir.verification.difference.report import Difference, OperatorDifference, TensorDifference
 from repro_mlir.verification.elements import ulps_text
 from repro_mlir.verification.operators import Operator, OperatorGraph, Value
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; } code { font: 13px ui-monospace, monospace; }
-svg text { font: 12px ui-monospace, monospace; } .note { color: #666; } svg { max-width: 100%; height: auto; }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd; } svg text { fill: #ddd; } }
-"""
+_FOLDER = Path(__file__).parent
 
 _SHOWN = 7
 """The number of operators that the drawing shows on each side of the first one that differs."""
@@ -28,35 +22,53 @@ _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 250, 48, 70, 14
 _COLORS = {"differs": "#d9534f", "equal": "#5a9e6f", "unknown": "#999999"}
 
 
-def escape(text: str) -> str:
-    """Escapes text for HTML, including characters that are invisible or change the writing direction."""
-    return html.escape(printable(text))
-
-
 def page(difference: Difference) -> str:
     """Returns the HTML page that describes a difference."""
-    first, second = (escape(name) for name in difference.names)
-    parts = [f"<h1>{first} and {second} part at step {difference.step}</h1>"]
+    first, second = (escaped(name) for name in difference.names)
+    parts = [f"<header><h1>{first} and {second} differ from step {difference.step} on</h1></header>", "<main>"]
     if difference.note:
-        parts.append(f"<p>{escape(difference.note)}</p>")
+        parts.append(f"<p>{escaped(difference.note)}</p>")
     tensor = difference.first
     if tensor is not None:
         parts.append(_element(difference, tensor))
     if difference.operators and difference.graph is not None:
         parts.append(_drawing(difference.graph, difference.operators, difference.equal))
     if tensor is not None:
-        parts.append(f"<h2>How far apart the elements of {escape(tensor.name)} are, in ulps</h2>")
+        parts.append(f"<h2>Elements of {escaped(tensor.name)} by distance in ulps</h2>")
         parts.append(_histogram(tensor))
     if difference.operators:
-        parts.append(_operators(difference))
-    for title, tensors in (("What the step was given", difference.given), ("What it gave", difference.results)):
-        if tensors:
-            parts.append(f"<h2>{title}</h2>" + _tensors(tensors))
-    title = f"{first} and {second}"
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
-    )
+        compared, computing = difference.compared
+        parts.append("<h2>Operators that differ</h2>")
+        parts.append(f'<p class="soft">{compared} of {computing} operators were compared.</p>')
+        parts.append('<div id="operators" data-label="Operators that differ"></div>')
+    for part, title in (("given", "Inputs and state that differ before the step"), ("results", "Results that differ")):
+        if getattr(difference, part):
+            parts.append(f'<h2>{title}</h2><div id="{part}" data-label="{title}"></div>')
+    parts.append("</main><noscript>The tables need JavaScript. repro diff --json prints the same data.</noscript>")
+    data = {
+        "operators": [
+            _row(each.tensor) | {"operator": each.operator.name, "index": each.operator.index}
+            | {"origin": each.operator.origin}
+            for each in difference.operators
+        ],
+        "given": [_row(each) for each in difference.given],
+        "results": [_row(each) for each in difference.results],
+    }  # fmt: skip
+    files = [_FOLDER / "page.css", _FOLDER / "page.js"]
+    return document(f"Difference of {' and '.join(difference.names)}", "\n".join(parts), data, files)
+
+
+def _row(tensor: TensorDifference) -> dict[str, Any]:
+    """Returns the fields of a row in a table of tensors."""
+    element = tensor.element
+    return {
+        "tensor": str(tensor.kind),
+        "count": element.count,
+        "size": element.size,
+        "ulps": element.max_ulps,
+        "absolute": element.max_absolute,
+        "ratio": element.ratio,
+    }
 
 
 def _element(difference: Difference, tensor: TensorDifference) -> str:
@@ -64,21 +76,22 @@ def _element(difference: Difference, tensor: TensorDifference) -> str:
     where = "given to the step" if difference.given else "a result"
     if difference.operators and not difference.given:
         operator = difference.operators[0].operator
-        where = f"operator {operator.index}, <code>{escape(operator.name)}</code>"
+        where = f"operator {operator.index}, <code>{escaped(operator.name)}</code>"
         if operator.origin:
-            where += f", from <code>{escape(operator.origin)}</code>"
+            where += f", from <code>{escaped(operator.origin)}</code>"
     rows = [
-        f"<tr><th>{escape(name)}</th><td><code>{bits}</code></td><td class=n>{escape(value)}</td></tr>"
+        f"<tr><th>{escaped(name)}</th><td><code>{bits}</code></td><td class=n>{escaped(value)}</td></tr>"
         for name, bits, value in (
             (difference.names[0], element.first_bits, element.first),
             (difference.names[1], element.second_bits, element.second),
         )
     ]
+    ratio = "" if element.ratio is None else f" ({element.ratio:.1e} of the largest value)"
     far = "" if element.ulps is None else f", {ulps_text(element.ulps)} apart"
     return (
-        f"<p>First in <code>{escape(str(tensor.kind))}</code> ({where}), "
+        f"<p>First in <code>{escaped(str(tensor.kind))}</code> ({where}), "
         f"element <code>{list(element.index)}</code>{far}; {element.count:,} of {element.size:,} "
-        f"elements differ.</p><table>{''.join(rows)}</table>"
+        f"elements differ, by at most {element.max_absolute:.2e}{ratio}.</p><table id=element>{''.join(rows)}</table>"
     )
 
 
@@ -91,39 +104,12 @@ def _histogram(tensor: TensorDifference) -> str:
         length = 420 * count / top
         color = _COLORS["equal"] if label == "0" else _COLORS["differs"]
         rows.append(
-            f'<text x="140" y="{y + 14}" text-anchor="end">{escape(label)}</text>'
+            f'<text x="140" y="{y + 14}" text-anchor="end">{escaped(label)}</text>'
             f'<rect x="150" y="{y + 3}" width="{max(length, 1 if count else 0):.1f}" height="15" fill="{color}"/>'
             f'<text x="{156 + length:.1f}" y="{y + 14}">{count:,}</text>'
         )
-    return f'<svg viewBox="0 0 680 {22 * len(bars) + 4}" width="680" role="img">{"".join(rows)}</svg>'
-
-
-def _operators(difference: Difference) -> str:
-    rows = [
-        f"<tr><td class=n>{each.operator.index}</td><td><code>{escape(each.operator.name)}</code></td>"
-        f"<td><code>{escape(each.operator.origin)}</code></td><td><code>{escape(str(each.tensor.kind))}</code></td>"
-        f"<td class=n>{each.tensor.element.count:,}</td><td class=n>{_far(each.tensor)}</td></tr>"
-        for each in difference.operators
-    ]
-    compared, computing = difference.compared
-    return (
-        f"<h2>Operators that differ</h2><p class=note>{compared} of {computing} operators were compared.</p>"
-        "<table><tr><th></th><th>operator</th><th>line</th><th>result</th><th>elements</th><th>ulps, at most</th></tr>"
-        f"{''.join(rows)}</table>"
-    )
-
-
-def _tensors(tensors: tuple[TensorDifference, ...]) -> str:
-    rows = [
-        f"<tr><td><code>{escape(str(each.kind))}</code></td><td class=n>{each.element.count:,} of {each.element.size:,}"
-        f"</td><td class=n>{_far(each)}</td></tr>"
-        for each in tensors
-    ]
-    return f"<table><tr><th>tensor</th><th>elements</th><th>ulps, at most</th></tr>{''.join(rows)}</table>"
-
-
-def _far(tensor: TensorDifference) -> str:
-    return "NaN" if tensor.element.max_ulps is None else f"{tensor.element.max_ulps:,}"
+    svg = f'<svg viewBox="0 0 680 {22 * len(bars) + 4}" width="680" role="img">{"".join(rows)}</svg>'
+    return f'<div class="drawing">{svg}</div>'
 
 
 def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal: frozenset[int]) -> str:
@@ -164,11 +150,14 @@ def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal:
         shapes.append(_line(x[1] + _BOX_WIDTH, center, x[2], y))
         shapes.append(_box(x[2], y, fill, *labels))
     more = max(len(middle.inputs) - _SHOWN, 0), max(len(users) - _SHOWN, 0)
-    note = f"<p class=note>Not drawn: {more[0]} more inputs, {more[1]} more users.</p>" if any(more) else ""
+    note = f'<p class="soft">Not drawn: {more[0]} more inputs, {more[1]} more users.</p>' if any(more) else ""
     width = x[2] + _BOX_WIDTH
     return (
-        f'<h2>Around it</h2><svg viewBox="-2 -2 {width + 4} {height + 4}" width="{width}" role="img">'
-        f"{''.join(shapes)}</svg>{note}<p class=note>Red differs, green is equal, grey was not compared.</p>"
+        "<h2>Operators around the first difference</h2>"
+        f'<div class="drawing"><svg viewBox="-2 -2 {width + 4} {height + 4}" width="{width}" role="img">'
+        f"{''.join(shapes)}</svg></div>{note}"
+        '<p class="soft">Red: differs. Green: equal. Grey: not compared, since no result of the other run is known to '
+        "correspond.</p>"
     )
 
 
@@ -188,8 +177,8 @@ def _box(x: float, y: float, color: str, title: str, below: str) -> str:
     return (
         f'<rect x="{x}" y="{y:.1f}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" fill="{color}" '
         f'fill-opacity="0.18" stroke="{color}" stroke-width="1.5"/>'
-        f'<text x="{x + 10}" y="{y + 20:.1f}">{escape(_cut(title))}</text>'
-        f'<text x="{x + 10}" y="{y + 37:.1f}" fill-opacity="0.7">{escape(_cut(below))}</text>'
+        f'<text x="{x + 10}" y="{y + 20:.1f}">{escaped(_cut(title))}</text>'
+        f'<text x="{x + 10}" y="{y + 37:.1f}" fill-opacity="0.7">{escaped(_cut(below))}</text>'
     )
 
 
