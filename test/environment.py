@@ -3,10 +3,10 @@
 
 """Creates a separate environment for tests whose packages conflict with the project's.
 
-python test/environment.py REQUIREMENTS FOLDER [--over]
+python test/environment.py REQUIREMENTS FOLDER [--over] [--no-deps]
 
 With --over, the new environment also has the packages of the environment that runs this script; the packages of the
-requirements take precedence.
+requirements take precedence. With --no-deps, pip installs only the packages that the requirements name.
 """
 
 import argparse
@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("requirements", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--over", action="store_true")
+    parser.add_argument("--no-deps", action="store_true")
     options = parser.parse_args()
     base = sysconfig.get_path("purelib") if options.over else ""
     made = options.folder / "made"
@@ -35,7 +36,8 @@ def main() -> None:
         own = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
         # addsitedir also processes the .pth files in the base environment's folder, one of which adds the build tree.
         (own / "base.pth").write_text(f"import site; site.addsitedir({base!r})\n")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", options.requirements], check=True)
+    only = ["--no-deps"] if options.no_deps else []
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *only, "-r", options.requirements], check=True)
     made.write_text(wanted)
 
 

@@ -3,7 +3,7 @@
 
 """Writes requirements.lock: the version and hashes of every package of `make setup`, for all platforms (make lock).
 
-Runs uv in its own environment to resolve the requirements of pyproject.toml. PyTorch is pinned there and has no
+Runs uv in its own environment to resolve the requirements of pyproject.toml. The version of PyTorch has no
 hash: package indexes serve different builds of one version (with and without CUDA).
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from setup import ROOT, UNLOCKED, requirements
+from setup import ROOT, UNLOCKED, name_of, requirements
 
 LOCK = ROOT / "requirements.lock"
 # The other requirements of PyTorch, which are locked so that installing PyTorch adds no package without a hash.
@@ -21,7 +21,7 @@ HEADER = "# Written by tools/lock.py (make lock); pyproject.toml has the require
 
 
 def main() -> int:
-    wanted = [*(name for name in requirements() if not name.startswith(UNLOCKED)), *BESIDE_TORCH]
+    wanted = [*(each for each in requirements() if name_of(each) != UNLOCKED), *BESIDE_TORCH]
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "venv"
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)

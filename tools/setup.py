@@ -8,6 +8,7 @@ hash (see tools/lock.py). Runs with any Python 3.11 or newer (make PYTHON=...) w
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,19 +17,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # scikit-build-core would install these tools itself, but only in a build that pip starts.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
-UNLOCKED = "torch=="
+UNLOCKED = "torch"
 EXTRAS = "torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test"
 
 
+def name_of(requirement: str) -> str:
+    """Returns the package that a requirement such as torch>=2.9,<3 requires."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
 def requirements() -> list[str]:
-    """Returns the requirements for building, running and testing, from pyproject.toml."""
+    """Returns the requirements for building, running and testing, from pyproject.toml. A version that pyproject.toml
+    states for the repository's own environment replaces the range of the extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
+    own = {name_of(each): each for each in project["tool"]["repro-mlir"]["environment"]}
     found = [
         *project["build-system"]["requires"],
         *BUILD_TOOLS,
         *project["project"]["dependencies"],
-        *(each for name in EXTRAS for each in extras[name]),
+        *(own.get(name_of(each), each) for name in EXTRAS for each in extras[name]),
     ]
     return list(dict.fromkeys(found))
 
@@ -41,7 +49,7 @@ def main() -> int:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(options.venv)], check=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    torch = [name for name in requirements() if name.startswith(UNLOCKED)]
+    torch = [each for each in requirements() if name_of(each) == UNLOCKED]
     for what in (["--require-hashes", "-r", str(ROOT / "requirements.lock")], torch):
         print(f"setup: installing {' '.join(what)} into {options.venv}", flush=True)
         status = subprocess.run([*command, *what]).returncode

@@ -6,27 +6,22 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import platform
 import shutil
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.availability import COMPILED, Target, describe_targets
+from repro_mlir.frontends.base.tried_versions import PACKAGE, installed_version, is_tried, requirements
 
 if TYPE_CHECKING:
     from repro_mlir.runner.device import Device
-
-_PACKAGE = "repro-mlir"
 
 _LEAST_FREE = 1 << 30
 """The number of free bytes below which a disk counts as nearly full."""
@@ -126,7 +121,7 @@ def examine() -> Installation:
     from repro_mlir._mlir_libs import _repro
 
     targets = tuple(describe_targets())
-    required = _requirements()
+    required = requirements()
     packages = tuple(_package(each) for each in _wanted(required))
     cache, faults = _cache()
     faults += [fault for each in packages if (fault := _fault_of(each)) is not None]
@@ -146,37 +141,7 @@ def examine() -> Installation:
     )
 
 
-def _requirements() -> dict[str, list[Requirement]]:
-    """Returns the requirements of each extra: from the metadata of the installed package, or, for a build in a clone of
-    the repository, from pyproject.toml."""
-    try:
-        given = importlib.metadata.requires(_PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        given = _of_repository()
-    found: dict[str, list[Requirement]] = {}
-    for text in given:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            # The metadata of a package that another tool has changed.
-            continue
-        for extra in {each for extras in _DOORS.values() for each in extras}:
-            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
-                found.setdefault(extra, []).append(requirement)
-    return found
-
-
-def _of_repository() -> list[str]:
-    """Returns the requirements that pyproject.toml of the repository has, as metadata of a package; empty if this is
-    not a repository."""
-    path = Path(__file__).resolve().parents[3] / "pyproject.toml"
-    if not path.is_file():
-        return []
-    extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
-    return [f'{each} ; extra == "{extra}"' for extra, texts in extras.items() for each in texts]
-
-
-def _wanted(required: dict[str, list[Requirement]]) -> list[Requirement]:
+def _wanted(required: Mapping[str, list[Requirement]]) -> list[Requirement]:
     """Returns one requirement for each package, in the order of the doors."""
     found: dict[str, Requirement] = {}
     for extras in _DOORS.values():
@@ -186,21 +151,9 @@ def _wanted(required: dict[str, list[Requirement]]) -> list[Requirement]:
     return [*found.values()]
 
 
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _package(requirement: Requirement) -> Package:
-    version = _installed(requirement.name)
-    fits: bool | None = None
-    if version is not None:
-        try:
-            fits = requirement.specifier.contains(Version(version), prereleases=True)
-        except InvalidVersion:
-            fits = False
+    version = installed_version(requirement.name)
+    fits = None if version is None else is_tried(requirement, version)
     return Package(requirement.name, version, str(requirement.specifier), fits)
 
 
@@ -211,16 +164,16 @@ def _fault_of(package: Package) -> str | None:
     return f"{package.name} {package.version} is outside of the tried versions {package.range}: {command}"
 
 
-def _doors(required: dict[str, list[Requirement]]) -> Iterable[Door]:
+def _doors(required: Mapping[str, list[Requirement]]) -> Iterable[Door]:
     for name, extras in _DOORS.items():
         wanted = {each.name: None for extra in extras for each in required.get(extra, [])}
-        missing = tuple(each for each in wanted if _installed(each) is None)
-        command = f"pip install '{_PACKAGE}[{','.join(extras)}]'"
+        missing = tuple(each for each in wanted if installed_version(each) is None)
+        command = f"pip install '{PACKAGE}[{','.join(extras)}]'"
         yield Door(name, not missing, missing, command)
-    tensorflow = "tensorflow" if _installed("tensorflow") else "tensorflow-cpu"
-    missing = tuple(each for each in (tensorflow, "jaxlib") if _installed(each) is None)
-    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow} '{_PACKAGE}[jax]'")
-    missing = () if _installed("mpi4py") else ("mpi4py",)
+    tensorflow = "tensorflow" if installed_version("tensorflow") else "tensorflow-cpu"
+    missing = tuple(each for each in (tensorflow, "jaxlib") if installed_version(each) is None)
+    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow} '{PACKAGE}[jax]'")
+    missing = () if installed_version("mpi4py") else ("mpi4py",)
     yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
 
 

@@ -197,10 +197,10 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
         "import os, subprocess, sys\n"
         "source = sys.stdin.buffer.read()\n"
         f"if b'aten.tanh' in source:\n {action}\n"
-        f"sys.exit(subprocess.run([{str(lowering_process._OPT)!r}, *sys.argv[1:]], input=source).returncode)\n"
+        f"sys.exit(subprocess.run([{str(lowering_process.OPT)!r}, *sys.argv[1:]], input=source).returncode)\n"
     )
     tool.chmod(0o755)
-    monkeypatch.setattr(lowering_process, "_OPT", tool)
+    monkeypatch.setattr(lowering_process, "OPT", tool)
 
 
 def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 # A job in the background of a shell ignores it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from repro_mlir.frontends.torch.lower import lowering_process
-lowering_process._OPT = Path(sys.argv[1])
+lowering_process.OPT = Path(sys.argv[1])
 lowering_process.run_torch_mlir(b"", "")
 """
 _UNTRUSTED = """

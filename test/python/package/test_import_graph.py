@@ -125,8 +125,8 @@ ALLOWED = {
     },
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance", "distributed",
-        "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "frontends.torch.base",
-        "generation", "integrations", "precision", "precision_report", "program", "resume_check", "roofline",
+        "execute", "frontends.base", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
+        "frontends.torch.base", "generation", "integrations", "precision", "precision_report", "program", "resume_check", "roofline",
         "runner", "script_runs", "serving", "tensor_dumps", "train", "verification",
     },
 }  # fmt: skip
@@ -231,7 +231,7 @@ def test_imports_are_found() -> None:
     assert Import("train.trainer", "torch", False, "types") in found
     assert Import("train.trainer", "frontends.torch", True, "module") in found
     assert Import("script_runs.difference", "frontends.torch.compile_backend.eager", True, "function") in found
-    assert Import("frontends.torch.lower.lowering", "torch_mlir", False, "module") in found
+    assert Import("frontends.torch.base.torch_mlir_names", "torch_mlir", False, "module") in found
     assert Import("base.tensors.arrays", "base.tensors.frameworks", True, "module") in found
     assert Import("reference.stored", "base.errors", True, "module") in found
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.fx
-from torch_mlir import ir
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.base.generic_form import OperationWriter
 from repro_mlir.frontends.torch.base.torch_internals import parse_schema
+from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
-from torch_mlir import ir
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 
 _COMPARISONS = {
     "Equality": "eq",

@@ -16,33 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch._higher_order_ops.utils
-import torch.fx.experimental.proxy_tensor
-import torch.utils._pytree as pytree
-from torch._C._dynamo import guards
-from torch._decomp import decomposition_table as torch_decompositions
-from torch._decomp.decompositions import _compute_scale as compute_scale
-from torch._decomp.decompositions import _compute_source_index as compute_source_index
-from torch._decomp.decompositions import _grid_sampler_2d as grid_sampler_2d
-from torch._decomp.decompositions import smooth_l1_loss_backward, upsample_compute_output_size
-from torch._dispatch.python import enable_python_dispatcher
-from torch._guards import detect_fake_mode
-from torch._guards import tracing as tracing_context
-from torch._higher_order_ops.associative_scan import generic_associative_scan
-from torch._ops import HigherOrderOperator, OpOverload
-from torch._prims_common import suggest_memory_format
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
-from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.fx._lazy_graph_module import _use_lazy_graph_module as use_lazy_graph_module
-from torch.fx.experimental import _config as symbols_config
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, track_tensor
-from torch.nn.modules import module as modules
-from torch.nn.modules.batchnorm import _NormBase as BatchNormBase
-from torch.nn.utils.stateless import _reparametrize_module as reparametrize_module
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
+
+from repro_mlir.frontends.base.tried_versions import private_names, warn_if_untried
 
 if TYPE_CHECKING:
     from torch._dynamo.source import ConstantSource
@@ -52,8 +27,77 @@ if TYPE_CHECKING:
     from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
     from torch.utils._sympy.value_ranges import ValueRanges
 
-TRIED_VERSIONS = ("2.13.0",)
-"""The versions of PyTorch with which the tests of this package passed."""
+with private_names("torch"):
+    import torch._higher_order_ops.utils
+    import torch.fx.experimental.proxy_tensor
+    import torch.utils._pytree as pytree
+    from torch._C._dynamo import guards
+    from torch._decomp import decomposition_table as torch_decompositions
+    from torch._decomp.decompositions import _compute_scale as compute_scale
+    from torch._decomp.decompositions import _compute_source_index as compute_source_index
+    from torch._decomp.decompositions import _grid_sampler_2d as grid_sampler_2d
+    from torch._decomp.decompositions import smooth_l1_loss_backward, upsample_compute_output_size
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._guards import detect_fake_mode
+    from torch._guards import tracing as tracing_context
+    from torch._higher_order_ops.associative_scan import generic_associative_scan
+    from torch._ops import HigherOrderOperator, OpOverload
+    from torch._prims_common import suggest_memory_format
+    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+    from torch._subclasses.functional_tensor import FunctionalTensor
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module as use_lazy_graph_module
+    from torch.fx.experimental import _config as symbols_config
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, track_tensor
+    from torch.nn.modules import module as modules
+    from torch.nn.modules.batchnorm import _NormBase as BatchNormBase
+    from torch.nn.utils.stateless import _reparametrize_module as reparametrize_module
+    from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
+
+    DisableTorchFunction = torch._C.DisableTorchFunction
+    DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
+    TensorBase = torch._C.TensorBase
+    TensorGuards: Any = guards.TensorGuards
+    active_data_parallel_module = torch.nn.parallel.DistributedDataParallel._get_active_ddp_module
+    assert_async = torch._assert_async
+    check = torch._check
+    conj_view = torch._conj
+    current_autograd_node = torch._C._current_autograd_node
+    current_graph_task_id = torch._C._current_graph_task_id
+    disable_dynamo = torch._disable_dynamo
+    dispatch_operator_names = torch._C._dispatch_get_all_op_names
+    empty_strided_cpu: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]  # the stubs lack it
+    foreach_lerp_ = torch._foreach_lerp_
+    from_functional_tensor = torch._from_functional_tensor
+    get_blas_preferred_backend: Any = torch._C._get_blas_preferred_backend
+    get_fp32_precision: Any = torch._C._get_fp32_precision_getter
+    get_mkldnn_enabled = torch._C._get_mkldnn_enabled
+    get_sequence_number = torch.autograd._get_sequence_nr
+    grouped_mm = torch._grouped_mm
+    torch_is_all_true = torch._is_all_true
+    neg_view = torch._neg_view
+    nn_functions: Any = torch._C._nn
+    pack_padded_sequence: Any = torch._pack_padded_sequence
+    pad_packed_sequence: Any = torch._pad_packed_sequence
+    parse_schema = torch._C.parse_schema
+    saved_tensors_hooks_are_enabled: Any = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
+    set_mkldnn_enabled = torch._C._set_mkldnn_enabled
+    set_saved_tensors_hooks_tracing: Any = torch._C._autograd._saved_tensors_hooks_set_tracing
+
+    GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
+        modules._global_forward_pre_hooks,
+        modules._global_forward_hooks,
+        modules._global_backward_pre_hooks,
+        modules._global_backward_hooks,
+    )
+    """The hooks that apply to all modules."""
+
+    GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
+    """The step hooks that apply to all optimizers."""
+
+warn_if_untried("torch", "torch-mlir")
 
 _LATE = {
     "ConstantSource": "torch._dynamo.source",
@@ -70,50 +114,9 @@ _LATE = {
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_LATE[name])
-    return module if name == "functorch_config" else getattr(module, name)
-
-
-DisableTorchFunction = torch._C.DisableTorchFunction
-DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
-TensorBase = torch._C.TensorBase
-TensorGuards: Any = guards.TensorGuards
-active_data_parallel_module = torch.nn.parallel.DistributedDataParallel._get_active_ddp_module
-assert_async = torch._assert_async
-check = torch._check
-conj_view = torch._conj
-current_autograd_node = torch._C._current_autograd_node
-current_graph_task_id = torch._C._current_graph_task_id
-disable_dynamo = torch._disable_dynamo
-dispatch_operator_names = torch._C._dispatch_get_all_op_names
-empty_strided_cpu: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]  # the stubs lack it
-foreach_lerp_ = torch._foreach_lerp_
-from_functional_tensor = torch._from_functional_tensor
-get_blas_preferred_backend: Any = torch._C._get_blas_preferred_backend
-get_fp32_precision: Any = torch._C._get_fp32_precision_getter
-get_mkldnn_enabled = torch._C._get_mkldnn_enabled
-get_sequence_number = torch.autograd._get_sequence_nr
-grouped_mm = torch._grouped_mm
-torch_is_all_true = torch._is_all_true
-neg_view = torch._neg_view
-nn_functions: Any = torch._C._nn
-pack_padded_sequence: Any = torch._pack_padded_sequence
-pad_packed_sequence: Any = torch._pad_packed_sequence
-parse_schema = torch._C.parse_schema
-saved_tensors_hooks_are_enabled: Any = torch._C._autograd._saved_tensors_hooks_is_enabled  # type: ignore[attr-defined]
-set_mkldnn_enabled = torch._C._set_mkldnn_enabled
-set_saved_tensors_hooks_tracing: Any = torch._C._autograd._saved_tensors_hooks_set_tracing
-
-GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
-    modules._global_forward_pre_hooks,
-    modules._global_forward_hooks,
-    modules._global_backward_pre_hooks,
-    modules._global_backward_hooks,
-)
-"""The hooks that apply to all modules."""
-
-GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
-"""The step hooks that apply to all optimizers."""
+    with private_names("torch"):
+        module = importlib.import_module(_LATE[name])
+        return module if name == "functorch_config" else getattr(module, name)
 
 
 def dynamo_config() -> Any:

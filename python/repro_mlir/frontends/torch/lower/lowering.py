@@ -9,17 +9,6 @@ from collections.abc import Sequence
 
 import torch
 import torch.fx
-from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.extras.fx_importer import (
-    TORCH_DTYPE_TO_MLIR_TYPE,
-    ContextCache,
-    FxImporter,
-    FxImporterHooks,
-    GraphNodeImporter,
-    InputInfo,
-)
-from torch_mlir.passmanager import PassManager
 
 from repro_mlir.frontends.base.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
@@ -28,6 +17,17 @@ from repro_mlir.frontends.torch.base.repro_operations import OperationCalls
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node, origin_of_trace
 from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.base.torch_internals import context_cache, replace_context_cache
+from repro_mlir.frontends.torch.base.torch_mlir_names import (
+    TORCH_DTYPE_TO_MLIR_TYPE,
+    ContextCache,
+    FxImporter,
+    FxImporterHooks,
+    GraphNodeImporter,
+    InputInfo,
+    PassManager,
+    ir,
+    torch_dialect,
+)
 from repro_mlir.frontends.torch.lower.lowering_process import LoweringEnded, run_torch_mlir
 
 _CANONICALIZE = "func.func(canonicalize)"

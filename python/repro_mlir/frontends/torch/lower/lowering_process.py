@@ -6,14 +6,11 @@
 import resource
 import signal
 import subprocess
-from pathlib import Path
-
-import torch_mlir
 
 from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.limits import VARIABLE, limits
+from repro_mlir.frontends.torch.base.torch_mlir_names import OPT
 
-_OPT = Path(torch_mlir.__path__[0]) / "_mlir_libs" / "torch-mlir-opt"
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"Cannot allocate memory")
 
 
@@ -39,7 +36,7 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
     seconds = max(bounds.capture_seconds // divide_seconds, 1)
     # Threads would use additional address space and have no benefit, because a program has only one function to
     # parallelize over.
-    command = [str(_OPT), f"--pass-pipeline={pipeline}", "--emit-bytecode", "--mlir-disable-threading"]
+    command = [str(OPT), f"--pass-pipeline={pipeline}", "--emit-bytecode", "--mlir-disable-threading"]
     pipe = subprocess.PIPE
     with subprocess.Popen(ending_with_this(command), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         # The limits apply before any pass runs, because the process still waits for its input.

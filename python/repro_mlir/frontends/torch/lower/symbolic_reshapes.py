@@ -14,9 +14,9 @@ from typing import Any
 import sympy
 import torch
 import torch.fx
-from torch_mlir import ir
 
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 
 aten = torch.ops.aten
 

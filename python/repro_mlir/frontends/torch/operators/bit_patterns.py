@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch_mlir import ir
 
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 
 aten = torch.ops.aten
 

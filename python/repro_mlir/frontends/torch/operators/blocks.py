@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch_mlir import ir
 
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 from repro_mlir.frontends.torch.operators.bit_patterns import canonical_bits
 from repro_mlir.precision.formats import Format
 

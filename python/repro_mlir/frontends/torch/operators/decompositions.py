@@ -14,13 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialect
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.known_shapes import is_empty
 from repro_mlir.frontends.torch.base.torch_internals import OpOverload, smooth_l1_loss_backward, torch_decompositions
+from repro_mlir.frontends.torch.base.torch_mlir_names import get_decomposition_table, ir, torch_dialect
 from repro_mlir.frontends.torch.operators import (
     bit_patterns,
     convolutions,

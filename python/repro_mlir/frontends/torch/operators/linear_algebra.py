@@ -236,7 +236,6 @@ def _qr(a: torch.Tensor, mode: str = "reduced") -> tuple[torch.Tensor, torch.Ten
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.linalg_solve_triangular.default: _solve_triangular,
     aten.triangular_solve.default: _triangular_solve,
-    aten.cholesky.default: _cholesky,
     aten.linalg_cholesky_ex.default: _cholesky_ex,
     aten.cholesky_solve.default: _cholesky_solve,
     aten.cholesky_inverse.default: _cholesky_inverse,
@@ -248,3 +247,6 @@ DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.linalg_inv_ex.default: _inverse_ex,
     aten.linalg_qr.default: _qr,
 }
+if hasattr(aten, "cholesky"):
+    # PyTorch 2.14 removed torch.cholesky.
+    DECOMPOSITIONS[aten.cholesky.default] = _cholesky
