@@ -3,7 +3,7 @@
 
 # The commands of a developer. Everything comes from the package registries into .venv; the build tree is build/.
 #   make build | test | test-all | fuzz | check-sanitizers | coverage-report | demo | bench
-#   make format | style | lint | tidy | lock | docs | wheel | release | clean
+#   make format | style | lint | tidy | lock | docs | site | wheel | release | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release release-compare release-test release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -161,10 +161,16 @@ tidy: build
 format: $(READY)
 	$(BIN)/python tools/style/check.py --fix
 
-# docs/reference/mlir, from the TableGen descriptions.
+# The generated pages of docs/reference, from the TableGen descriptions, the parsers and the docstrings.
 docs: $(READY)
 	$(BIN)/python tools/docs/generate.py
 	$(BIN)/python tools/docs/commands.py
+	$(BIN)/python tools/docs/api.py
+
+# The documentation as a site in build/site, in an environment of its own; a minute.
+site: $(READY)
+	$(BIN)/python test/environment.py docs/requirements.txt build/environments/site
+	build/environments/site/bin/python tools/docs/site.py build/site
 
 # `pip wheel .` makes the same. The build tree is the wheel's own, so tests and users of build/ are not disturbed.
 wheel: $(READY)

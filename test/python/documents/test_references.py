@@ -91,6 +91,7 @@ NAME = re.compile(r"(--?)?[#@%]?[A-Za-z_][\w.:/-]*(\(\))?")
 SUFFIXES = tuple(f".{each}" for each in "c cpp def h inc json jsonl md mlir py pyi td toml txt yaml yml".split())
 EXAMPLES = {
     *("model.py:12", "train.py", "state.npz", "run.receipt", "model.rmb"),  # files of a user
+    *("circle.py", "circle.precision/report.html", "circle.precision/report.json"),  # files of the tutorials
     *("answer-N.json", "question-N.json"),  # N is a number
 }
 """Names of examples, which do not exist."""
