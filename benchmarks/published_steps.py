@@ -35,10 +35,11 @@ UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_
 HEAD = """\
 # Predictions compared with published figures
 
-This page compares predictions ([roofline.md](../guides/roofline.md)) with figures that others have published.
-`python benchmarks/published_steps.py` writes the page from benchmarks/published_steps.json, which contains the
-configuration and the source of each row. A positive error means that the predicted time, speed or memory is too large.
-A mean error is the mean of the absolute values of errors.
+This page is for readers who judge the predictions of times. It compares predictions
+([roofline.md](../guides/roofline.md)) with figures that others have published. `python benchmarks/published_steps.py`
+writes the page from benchmarks/published_steps.json, which contains the configuration and the source of each row. A
+positive error means that the predicted time, speed or memory is too large. A mean error is the mean of the absolute
+values of errors.
 
 No number was fitted to the published figures, but the person who chose settings such as `matrix_efficiency` knew the
 figures. In the tables:

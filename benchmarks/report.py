@@ -19,7 +19,8 @@ from goals import COMPILE_LIMITS, Row, ratio, verdicts
 
 _INTRODUCTION = """# Performance
 
-This page compares the times of compiled operators and training steps with those of PyTorch and oneDNN on one machine.
+This page is for people who ask how fast compiled operators and training steps are. It compares their times with those
+of PyTorch and oneDNN on one machine.
 
 {machine}
 

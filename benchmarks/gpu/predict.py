@@ -98,7 +98,8 @@ def main() -> int:
     lines = [
         "# Predictions for GPUs",
         "",
-        "This page lists predicted times of a step of the programs of benchmarks/gpu, in milliseconds.",
+        "This page is for readers who judge the predictions of times. It lists predicted times of a step of the",
+        "programs of benchmarks/gpu, in milliseconds.",
         "[roofline.md](../guides/roofline.md) describes how the times are predicted, and the causes to which parts of",
         "a time are attributed. The last column lists the causes that account for more than a tenth of the time on the",
         "first machine, with their share of this time. The page was written by",

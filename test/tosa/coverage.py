@@ -128,7 +128,8 @@ def _report(rows: list[tuple[str, str, int, int, str]]) -> None:
     lines = [
         "# Coverage of TOSA",
         "",
-        "This page counts the conformance tests of TOSA that pass. `make coverage-tosa` writes it.",
+        "This page is for people who compile TOSA. It counts the conformance tests that pass. `make coverage-tosa` "
+        "writes it.",
         "",
         f"The tests are those that `{package}` generates for TOSA {VERSION}: for each operator that accepts f32",
         "a sample of the positive tests of f32. The graph is imported as `repro compile` does; results are the same",

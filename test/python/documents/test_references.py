@@ -57,6 +57,13 @@ def test_first_sentence(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_readers(page: Path) -> None:
+    """The first paragraph of a page in docs says for whom the page is."""
+    text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S).strip()
+    assert page.parent == ROOT or re.search(r"\b(is|are) for\b", re.split(r"\n\n+", text)[1])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths(page: Path) -> None:
     for path in re.findall(PATH, page.read_text()):
         # A last part in capitals, such as NAME, is a placeholder; the folder before it must exist.
