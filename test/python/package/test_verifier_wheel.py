@@ -27,6 +27,7 @@ import repro_mlir
 from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.program import read_signature
@@ -254,6 +255,11 @@ def test_other_commands(installed: Path, tmp_path: Path) -> None:
     assert repro(installed, "diff", SIGNED, SIGNED).stdout == "no difference\n"
     agreed = repro(installed, "dispute", SIGNED, SIGNED)
     assert agreed.returncode == 0, agreed
+    for name in ("cyclonedx", "page"):
+        files = [tmp_path / f"{name}.{number}" for number in range(2)]
+        done = repro(installed, "attest", SIGNED, "--format", name, "-o", files[0])
+        assert done.returncode == 0 == main(["attest", str(SIGNED), "--format", name, "-o", str(files[1])]), done
+        assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_dispute_ends_at_one_operator(installed: Path) -> None:
@@ -328,7 +334,7 @@ def test_check_resume(installed: Path, tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.startswith("repro: error: "), done
 
 
-def test_commands_of_the_compiler_are_named(installed: Path) -> None:
+def test_commands_of_the_compiler_are_named(installed: Path, tmp_path: Path) -> None:
     listed = re.findall(r"^  (\w\S*)  ", repro(installed, "--help").stdout.partition("\nverify:\n")[2], re.M)
     assert listed == ["verify", "attest", "dispute", "inspect", "diff", "check-resume", "vectors"]
     for name in listed:
@@ -347,6 +353,10 @@ def test_commands_of_the_compiler_are_named(installed: Path) -> None:
         (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
         (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),
         (["inspect", SIGNED, "--text"], "needs the compiler: pip install repro-mlir"),
+        (
+            ["attest", SIGNED, "--format", "page", "--machine", "h100", "-o", tmp_path / "page"],
+            "needs the compiler: pip install repro-mlir",
+        ),
     ):
         done = repro(installed, *arguments)
         assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done
