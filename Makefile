@@ -168,8 +168,8 @@ docs: $(READY)
 	$(BIN)/python tools/docs/api.py
 
 # The documentation as a site in build/site, in an environment of its own; a minute.
-site: $(READY)
-	$(BIN)/python test/environment.py docs/requirements.txt build/environments/site
+site:
+	$(PYTHON) test/environment.py docs/requirements.txt build/environments/site
 	build/environments/site/bin/python tools/docs/site.py build/site
 
 # `pip wheel .` makes the same. The build tree is the wheel's own, so tests and users of build/ are not disturbed.

@@ -25,6 +25,7 @@ MOVED = {
 """The pages of the site that are not at their place below docs/."""
 
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+TEXT_LINK = re.compile(r"\[([^]]*)\]\(([^)\s#]+)\)")
 FENCE = re.compile(r"(^```.*?^```$)", flags=re.M | re.S)
 DIAGRAM = re.compile(r"^```mermaid\n.*?^```$", flags=re.M | re.S)
 ENTRY = re.compile(r"^- \[[^]]+\]\(([\w/.-]+\.md)\)", flags=re.M)
@@ -52,20 +53,15 @@ def copied(page: Path, folder: Path) -> str:
         if "://" in link:
             return match[0]
         target = (page.parent / link).resolve()
-        if target.is_dir():
-            # The site has no page for a folder; its path leads to the folder in a clone.
-            return f"#{FOLDER}"
         if target.suffix != ".md":
             (folder / place(target)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(target, folder / place(target))
         return os.path.relpath(place(target), here) + anchor
 
     text = DIAGRAM.sub(f"![diagram]({os.path.relpath('images/program.svg', here)})", page.read_text())
-    parts = [part if part.startswith("```") else LINK.sub(moved, part) for part in FENCE.split(text)]
-    return re.sub(rf"\[([^]]*)\]\(#{FOLDER}\)", r"\1", "".join(parts))
-
-
-FOLDER = "a-folder"
+    # The site has no pages for folders, so links to folders become text.
+    text = TEXT_LINK.sub(lambda match: match[1] if (page.parent / match[2]).is_dir() else match[0], text)
+    return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in FENCE.split(text))
 
 
 def navigation(folder: Path) -> str:

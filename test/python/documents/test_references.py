@@ -7,6 +7,7 @@ identifiers."""
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import re
 import subprocess
@@ -38,6 +39,14 @@ def test_links(page: Path) -> None:
         assert "://" in link or (page.parent / link).exists(), link
         target = page.parent / link if link else page
         assert not anchor or "://" in link or anchor in _anchors(target), f"{link}#{anchor}"
+
+
+def test_diagram() -> None:
+    """The picture of the site shows the diagram of architecture.md as it is now."""
+    page = (ROOT / "docs" / "contributors" / "architecture.md").read_text()
+    (diagram,) = re.findall(r"^```mermaid\n(.*?)^```", page, flags=re.M | re.S)
+    picture = (ROOT / "docs" / "images" / "program.svg").read_text()
+    assert hashlib.sha256(diagram.encode()).hexdigest() in picture, "render the diagram again with mermaid"
 
 
 def test_index() -> None:
