@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.forked_python import run_python
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "distributed.md"
 
@@ -19,7 +20,7 @@ def test_examples(tmp_path: Path) -> None:
     alone, ranks, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     script = tmp_path / "train.py"
     script.write_text(alone)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    done = run_python([str(script)])
     assert done.returncode == 0, done.stderr[-2000:]
     want = done.stdout.split()[1]
     # The second example has only a trainer; the first example supplies its model and its training step.

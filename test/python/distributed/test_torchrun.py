@@ -1,13 +1,15 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Processes of torchrun on several targets compute the same hash, even if one process is killed and the others
-continue."""
+"""Ranks on several targets compute the same hash, even if one process is killed and the others continue.
+
+test_page.py and the test that kills a rank start torchrun; the other ranks are forks."""
 
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,22 +19,25 @@ import pytest
 import run_on_ranks
 from repro_mlir.cli.main import main
 from repro_mlir.execute import qemu
+from support.forked_python import ForkedPython
 
 SCRIPT = run_on_ranks.__file__
 STEPS = 20
 KINDS = ("cpu:x86-64-v2", "cpu", "cpu:aarch64" if qemu.is_available() else "reference", "ptx-emulator")
 
 
-def launched(size: int, steps: int, checkpoint: Path, *targets: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size), SCRIPT]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [*command, "torchrun", str(steps), str(checkpoint), *targets],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def forked(size: int, *command: str) -> list[subprocess.CompletedProcess[str]]:
+    """Runs a command on `size` ranks. Each rank is a fork with the environment variables that torchrun sets."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    group = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(size),
+        "TORCHELASTIC_RUN_ID": "test",
+    }
+    ranks = [ForkedPython(command, environment={**os.environ, **group, "RANK": str(rank)}) for rank in range(size)]
+    return [rank.wait() for rank in ranks]
 
 
 def hashes(output: str) -> list[str]:
@@ -42,9 +47,8 @@ def hashes(output: str) -> list[str]:
 def test_ranks_of_four_kinds_have_the_hash_of_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_on_ranks.main("alone", 6, tmp_path / "alone.safetensors", "cpu")
     (want,) = hashes(capsys.readouterr().out)
-    process = launched(4, 6, tmp_path / "ranks.safetensors", *KINDS, "--shares=2,3,1,2")
-    output, errors = process.communicate(timeout=300)
-    assert hashes(output) == [want] * 4, output + errors[-2000:]
+    ranks = forked(4, SCRIPT, "torchrun", "6", str(tmp_path / "ranks.safetensors"), *KINDS, "--shares=2,3,1,2")
+    assert [hashes(rank.stdout) for rank in ranks] == [[want]] * 4, ranks
     assert (tmp_path / "ranks.safetensors").read_bytes() == (tmp_path / "alone.safetensors").read_bytes()
 
 
@@ -91,13 +95,13 @@ def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) ->
     """Runs `repro` on `size` ranks and returns the state hash that it prints. A single rank runs in this process. This
     is faster, because the modules are already imported."""
     if size > 1:
-        process = train(size, *given)
-        output, errors = process.communicate(timeout=300)
-        status = process.returncode
+        ranks = forked(size, "-m", "repro_mlir", *given)
+        assert all(rank.returncode == 0 for rank in ranks), ranks
+        output = "".join(rank.stdout for rank in ranks)
     else:
         status = main(given)
         output, errors = capsys.readouterr()
-    assert status == 0, output + errors[-2000:]
+        assert status == 0, output + errors
     (line,) = output.splitlines()
     found: str = json.loads(line)["state_hash"]
     return found
@@ -146,14 +150,13 @@ def test_ranks_that_share_the_optimizer_save_its_state(tmp_path: Path, capsys: p
 def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, receipt = training(tmp_path), tmp_path / "run.receipt"
     assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
-    process = train(2, *arguments(script, receipt, steps=3))
-    _, errors = process.communicate(timeout=120)
-    # torchrun ends all ranks after the first one fails, so it is certain only that at least one rank has printed its
-    # error.
-    assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
-    process = train(2, *arguments(script, receipt, "--resume", "--target-of", "7=cpu"))
-    _, errors = process.communicate(timeout=120)
-    assert (
-        process.returncode != 0
-        and "expected --target-of such as 0=cpu,1=ptx-emulator with ranks below 2, got '7=cpu'" in errors
-    )
+    wrong = {
+        "resume it, or give the receipt another name": arguments(script, receipt, steps=3),
+        "expected --target-of such as 0=cpu,1=ptx-emulator with ranks below 2, got '7=cpu'": (
+            arguments(script, receipt, "--resume", "--target-of", "7=cpu")
+        ),
+    }
+    for message, given in wrong.items():
+        ranks = forked(2, "-m", "repro_mlir", *given)
+        # A rank that loses the other one before it finds the mistake reports only the loss.
+        assert all(rank.returncode == 2 for rank in ranks) and any(message in rank.stderr for rank in ranks), ranks

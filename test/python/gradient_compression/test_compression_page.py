@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from repro_mlir.gradient_compression import METHODS, compression_of
+from support.forked_python import run_python
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "gradient-compression.md"
 
@@ -20,7 +19,7 @@ def test_the_example(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     script = tmp_path / "example.py"
     script.write_text(example)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
+    done = run_python([str(script)])
     assert done.returncode == 0, done.stderr[-2000:]
     assert re.fullmatch(r"1\.\d+ [0-9a-f]{64}\n", done.stdout)
 

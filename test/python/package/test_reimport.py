@@ -3,16 +3,15 @@
 
 """The package can be imported again in the same process, as notebooks and reloaders do."""
 
-import subprocess
-import sys
-
 import pytest
+from support.forked_python import run_python
 
 pytest.importorskip("torch_mlir")
 
 TRAIN = """
-import gc, importlib, sys
+import gc, importlib, sys, warnings
 import torch
+warnings.simplefilter("error")
 
 def train():
     import repro_mlir
@@ -33,7 +32,7 @@ first = train()
 
 
 def run(code: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", TRAIN + code], capture_output=True, text=True)
+    done = run_python(["-c", TRAIN + code])
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 

@@ -4,11 +4,10 @@
 """The example of docs/guides/random.md prints the output that the page shows."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.forked_python import run_python
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "random.md"
 
@@ -17,5 +16,5 @@ def test_the_example_prints_what_the_page_shows() -> None:
     pytest.importorskip("torch")
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
     (output,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run_python(["-c", code])
     assert (done.stdout, done.stderr) == (output, "")

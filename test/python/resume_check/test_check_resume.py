@@ -17,7 +17,6 @@ pytest.importorskip("torch")
 
 from repro_mlir.cli.main import main
 from repro_mlir.resume_check import runs
-from support.forked_scripts import status_of
 
 LOOP = Path(__file__).with_name("training_loop.py")
 OTHER_LOOPS = Path(__file__).with_name("other_loops.py")
@@ -218,12 +217,6 @@ def test_braces_in_a_script_and_its_arguments_stay(tmp_path: Path) -> None:
     assert resume.filled({"steps": "2", "save": "{new}", "resume": "old"}) == filled
     for each in (run, resume):
         each.require("save")
-
-
-@pytest.mark.parametrize("code", [None, 0, 3, 256, -1, True, "text", "", (1, 2)])
-def test_a_fork_ends_as_python_does(capsys, code: object) -> None:
-    real = subprocess.run([sys.executable, "-ISc", f"raise SystemExit({code!r})"], capture_output=True, text=True)
-    assert (status_of(SystemExit(code)), capsys.readouterr().err) == (real.returncode, real.stderr)
 
 
 def test_a_process_of_the_script_has_only_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

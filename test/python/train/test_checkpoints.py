@@ -8,8 +8,6 @@ import errno
 import json
 import os
 import struct
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.verification.receipts.receipt import Receipt
+from support.forked_python import run_python
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -71,9 +70,8 @@ def test_another_process_goes_on(form: str, tmp_path: Path) -> None:
         torch.save(trainer.state_dict(), path)
     else:
         trainer.save_checkpoint(path)
-    command = [sys.executable, "-c", ANOTHER_PROCESS, str(Path(__file__).parent), str(path), form]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert output.split() == ["7", "7", expected_hash()]
+    done = run_python(["-c", ANOTHER_PROCESS, str(Path(__file__).parent), str(path), form])
+    assert done.stdout.split() == ["7", "7", expected_hash()], done.stderr
 
 
 def test_a_failed_step_has_taken_its_batch() -> None:
