@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from repro_mlir.verification.receipts.signing import PrivateKey
 
 
+_NOTES = """examples:
+  repro compile examples/digits_cnn.py -o digits.repro
+  repro compile model.onnx --size batch=8 -o model.repro
+  repro compile examples/digits_cnn.py --target cuda --steps 10 --expect -o digits.rmb
+"""
+
+
 def register(commands: Commands) -> None:
     """Adds the parser of `repro compile`."""
     command = add_command(
@@ -48,6 +55,7 @@ def register(commands: Commands) -> None:
         "write the program of a script or model, or a bundle for GPUs",
         "Writes the canonical program of a script's training step, of an ONNX model, a SavedModel or an MLIR module.",
     )
+    command.epilog = _NOTES
     command.add_argument(
         "script",
         metavar="SCRIPT",
@@ -69,7 +77,7 @@ def register(commands: Commands) -> None:
         help="also compile for this target, to check that this works; cuda or cuda:sm_75,sm_90 writes a bundle "
         "with the code for these GPUs, which runs without this package",
     )
-    set_names(target, target_names, in_help=False)
+    set_names(target, target_names, in_help=False, listed_by="repro targets")
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of N steps in the bundle")
     command.add_argument(
         "--expect", action="store_true", help="run these steps here and record the hashes of their results"

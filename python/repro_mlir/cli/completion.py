@@ -13,18 +13,12 @@ from collections.abc import Iterable
 
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
-from repro_mlir.cli.parsers import actions_of, names_of, subcommands
+from repro_mlir.cli.parsers import actions_of, names_of, subcommands, takes_path
 
 _NOTES = """examples:
   source <(repro completion bash)                       # in ~/.bashrc
   repro completion zsh > ~/.zsh/completions/_repro      # a folder of $fpath
 """
-
-_PATHS = frozenset("FILE DIR FOLDER PAGE KEY OUT SCRIPT PROGRAM RECEIPT BUNDLE RESULTS TERMS".split())
-"""The names in help texts that stand for paths."""
-
-_NAMES_OR_PATHS = frozenset({"M", "NAME", "RECIPE", "R,R"})
-"""The names in help texts that stand for a name or for the path of a file that describes the same."""
 
 
 def register(commands: Commands) -> None:
@@ -64,14 +58,13 @@ class _Cases:
         for action in actions_of(parser):
             flags += action.option_strings
             known = names_of(action)
-            may_be_file = action.metavar in _NAMES_OR_PATHS or (action.metavar in _PATHS and not known)
             if not action.option_strings:
                 names += known
-                files |= not known or may_be_file
+                files |= takes_path(action)
             elif action.nargs != 0:
                 for option in action.option_strings:
                     place = shlex.quote(f"{command} {option}")
-                    self._after_option.append(f"{place}) {_assigned(names=known, files=may_be_file)};;")
+                    self._after_option.append(f"{place}) {_assigned(names=known, files=takes_path(action))};;")
         self.add(command, names, flags, files)
 
     def add(self, command: str, names: Iterable[str], flags: Iterable[str], files: bool) -> None:

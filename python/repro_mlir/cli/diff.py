@@ -53,7 +53,7 @@ def register(commands: Commands) -> None:
     targets = command.add_argument(
         "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
     )
-    set_names(targets, lambda: ["eager", *target_names()], in_help=False)
+    set_names(targets, lambda: ["eager", *target_names()], in_help=False, listed_by="repro targets")
     command.add_argument("--steps", type=positive, metavar="N", help="steps of a script, at most (1)")
     command.add_argument(
         "--ulps", type=int, default=0, metavar="N", help="accept elements that differ by at most N ulps (0)"

@@ -81,7 +81,7 @@ def add_precision(command: argparse.ArgumentParser) -> None:
     action = command.add_argument(
         "--precision", metavar="RECIPE", help="a precision recipe: its JSON, a .json file with it, or a name"
     )
-    set_names(action, recipe_names)
+    set_names(action, recipe_names, listed_by="repro precision --list", or_path=True)
 
 
 def recipe_names() -> Iterable[str]:

@@ -7,28 +7,71 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-_NAMES, _IN_HELP = "accepted_names", "accepted_names_in_help"
+_NAMES = "accepted_names"
+
+PATHS = frozenset(
+    ["A B", *"BUNDLE DIR FILE FOLDER KEY LIBRARY OUT PAGE PROGRAM RECEIPT RESULTS RUN SCRIPT TERMS".split()]
+)
+"""The values in usages that are paths."""
+
+OTHER_VALUES = frozenset(
+    (
+        "ADDRESS COMMAND FORMAT HEX M N N:N... NAME NAME=N NAME=V P PREFIX R=T,... S SECONDS TEXT [M:]NAME=V "
+        "[M:]NAME=V,V"
+    ).split()
+)
+"""The values in usages that are neither paths nor names that `set_names` gives."""
 
 
-def set_names(action: argparse.Action, names: Callable[[], Iterable[str]], in_help: bool = True) -> None:
+@dataclass(frozen=True)
+class _Names:
+    """The names that an option or argument accepts; the other attributes are arguments of `set_names`."""
+
+    names: Callable[[], Iterable[str]]
+    in_help: bool
+    listed_by: str
+    or_path: bool
+
+
+def set_names(
+    action: argparse.Action,
+    names: Callable[[], Iterable[str]],
+    in_help: bool = True,
+    listed_by: str = "",
+    or_path: bool = False,
+) -> None:
     """Sets the function that returns the names which an option or argument accepts, for help and completion. Only these
     call the function, because an import that it needs would make every command slower.
 
     Args:
       in_help: whether the help lists the names.
+      listed_by: the command that lists the names; "" if there is none.
+      or_path: whether the path of a file that describes the same is accepted, too.
     """
-    setattr(action, _NAMES, names)
-    setattr(action, _IN_HELP, in_help)
+    setattr(action, _NAMES, _Names(names, in_help, listed_by, or_path))
 
 
 def names_of(action: argparse.Action) -> list[str]:
     """Returns the names that an option or argument accepts; an empty list if it accepts other values."""
     if action.choices is not None:
         return [str(each) for each in action.choices]
-    names: Callable[[], Iterable[str]] | None = getattr(action, _NAMES, None)
-    return [] if names is None else [*names()]
+    known: _Names | None = getattr(action, _NAMES, None)
+    return [] if known is None else [*known.names()]
+
+
+def listed_by(action: argparse.Action) -> str:
+    """Returns the command that lists the names which an option or argument accepts; "" if there is none."""
+    known: _Names | None = getattr(action, _NAMES, None)
+    return "" if known is None else known.listed_by
+
+
+def takes_path(action: argparse.Action) -> bool:
+    """Returns whether an option or argument accepts a path."""
+    known: _Names | None = getattr(action, _NAMES, None)
+    return action.metavar in PATHS if known is None else known.or_path
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -63,7 +106,8 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text = action.help
-        if text is None or not getattr(action, _IN_HELP, False):
+        known: _Names | None = getattr(action, _NAMES, None)
+        if text is None or known is None or not known.in_help:
             return text
         names = names_of(action)
         # argparse inserts values for the sign % of a help text.

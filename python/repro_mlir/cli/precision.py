@@ -42,7 +42,7 @@ def register(commands: Commands) -> None:
         metavar="R,R",
         help=".json files with precision recipes, or names of recipes (docs/guides/precision.md)",
     )
-    set_names(recipes, recipe_names)
+    set_names(recipes, recipe_names, listed_by="repro precision --list", or_path=True)
     command.add_argument("--list", action=_ListRecipes, help="print the names of the recipes, and exit")
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps under each recipe")
     command.add_argument(
@@ -67,7 +67,7 @@ class _ListRecipes(argparse.Action):
 
 def _list(options: argparse.Namespace) -> int:
     names = [*recipe_names()]
-    tell(*([json.dumps(names)] if options.json else names))
+    tell(*([json.dumps({"recipes": names})] if options.json else names))
     return 0
 
 

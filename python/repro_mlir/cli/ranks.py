@@ -32,7 +32,8 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
         default=None,
         help="each rank holds and updates only its own part of the optimizer's state",
     )
-    group.add_argument("--target-of", metavar="R=T,...", help="the target of rank R, in place of --target")
+    help_text = "the target of rank R, in place of --target (repro targets lists the names)"
+    group.add_argument("--target-of", metavar="R=T,...", help=help_text)
 
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:

@@ -55,7 +55,7 @@ def register(commands: Commands) -> None:
     command = add_command(parts, "calibrate", _calibrate, "measure this machine, and write its file")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, NAME.json")
     level = command.add_argument("--level", metavar="L", help="the CPU level of the code (the best one)")
-    set_names(level, _levels)
+    set_names(level, _levels, listed_by="repro targets")
 
 
 def _levels() -> list[str]:

@@ -42,7 +42,7 @@ def _machines(options: argparse.Namespace) -> int:
         code = machine.level if isinstance(machine, CpuMachine) else machine.architecture
         rows.append({"name": name, "kind": "CPU" if is_cpu else "accelerator", "code": code or None})
     if options.json:
-        tell(json.dumps(rows))
+        tell(json.dumps({"machines": rows}))
         return 0
     for row in rows:
         code = f"code for {row['code']}" if row["code"] else "only for repro roofline transformer"
@@ -57,7 +57,7 @@ def _presets(options: argparse.Namespace) -> int:
     if options.json:
         sizes = "layers", "hidden", "sequence", "parameters"
         rows = [{"name": name, **{each: getattr(preset, each) for each in sizes}} for name, preset in PRESETS.items()]
-        tell(json.dumps(rows))
+        tell(json.dumps({"presets": rows}))
         return 0
     for name, preset in PRESETS.items():
         size = f"{preset.parameters / 1e9:8.1f} billion parameters"

@@ -44,7 +44,7 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
         metavar="M",
         help="a .json file that describes a machine, or a name; may be given again",
     )
-    set_names(machine, machine_names)
+    set_names(machine, machine_names, or_path=True)
     command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
     add_set(command, f"[M:]NAME={values}", "machines, or of the machine M")
     command.add_argument("--html", metavar="PAGE", help="also write a page")

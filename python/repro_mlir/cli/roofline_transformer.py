@@ -28,11 +28,11 @@ def register(parts: Commands) -> None:
         metavar="NAME",
         help="a .json file with the sizes of a transformer, or the name of a published one",
     )
-    set_names(name, _presets)
+    set_names(name, _presets, or_path=True)
     machine = command.add_argument(
         "--machine", required=True, metavar="M", help="a .json file that describes an accelerator, or a name"
     )
-    set_names(machine, accelerator_names)
+    set_names(machine, accelerator_names, or_path=True)
     add_set(command, "NAME=V", "machine")
     command.add_argument(
         "--batch", type=positive, metavar="N", help="sequences of a step on all devices (one microbatch per device)"

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 _CAPACITY = 2048
 """The default maximum number of tokens per request; a model with fewer positions or --capacity overrides it."""
 
-_STATUS = """exit status:
+_NOTES = """examples:
+  repro serve model --port 8000
+  repro serve model --slots 8 --capacity 1024 --cache mxfp8
+
+exit status:
   0    ended by SIGINT or SIGTERM, after the answers that were running; a second signal ends it at once
   2    could not start, or failed
 """
@@ -35,7 +39,7 @@ _STATUS = """exit status:
 def register(commands: Commands) -> None:
     """Adds the parser of `repro serve`."""
     command = add_command(commands, "serve", _serve, "serve a model over HTTP, with a receipt for each answer")
-    command.epilog = _STATUS
+    command.epilog = _NOTES
     command.add_argument("folder", metavar="DIR", help="a model of transformers and its tokenizer (safetensors)")
     add_target(command)
     command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")

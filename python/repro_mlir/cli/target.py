@@ -22,7 +22,7 @@ def add_target(command: argparse.ArgumentParser) -> None:
         metavar="T",
         help=f"cpu, cpu:x86-64-v3, cuda, reference, ... ({default})" if has_compiler() else "reference (reference)",
     )
-    set_names(target, target_names, in_help=False)
+    set_names(target, target_names, in_help=False, listed_by="repro targets")
     add_threads(command)
     add_no_cache(command)
 

@@ -23,7 +23,7 @@ def _targets(options: argparse.Namespace) -> int:
 
     found = describe_targets()
     if options.json:
-        tell(json.dumps([dataclasses.asdict(target) for target in found]))
+        tell(json.dumps({"targets": [dataclasses.asdict(target) for target in found]}))
         return 0
     names, executions = (max(map(len, column)) for column in zip(*((t.name, t.execution) for t in found), strict=True))
     for target in found:

@@ -20,10 +20,18 @@ from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
 
+_NOTES = """examples:
+  repro train examples/digits_cnn.py --steps 300
+  repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt --checkpoint-every 50
+  repro train examples/digits_cnn.py --steps 600 --receipt digits.receipt --resume
+  repro train examples/digits_cnn.py --steps 100 --target ptx-emulator
+"""
+
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro train`."""
     command = add_command(commands, "train", _train, "train the model of a script")
+    command.epilog = _NOTES
     command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
     command.add_argument(

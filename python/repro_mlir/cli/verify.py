@@ -29,7 +29,13 @@ from repro_mlir.cli.options import (
 from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
 
-_STATUS = """exit status:
+_NOTES = """examples:
+  repro verify digits.receipt
+  repro verify digits.receipt --steps sample:5
+  repro verify digits.receipt --script examples/digits_cnn.py
+  repro verify answer.json --model model
+
+exit status:
   0    right  the receipt is consistent, and the chosen steps, or the model, reproduce its values; what was not
               checked is listed
   1    wrong  something contradicts the receipt; the step and the tensor or file, or the token, is named
@@ -46,7 +52,7 @@ _OPEN = "what the prompt's tokens say, and who asked and who answered"
 def register(commands: Commands) -> None:
     """Adds the parser of `repro verify`."""
     command = add_command(commands, "verify", _verify, "check a receipt by running its steps again")
-    command.epilog = _STATUS
+    command.epilog = _NOTES
     command.add_argument(
         "receipt",
         metavar="RECEIPT",

@@ -122,7 +122,7 @@ def test_version_without_pytorch(capsys, monkeypatch) -> None:
 
 def test_targets_lists_every_target(capsys) -> None:
     assert main(["targets", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)["targets"]
     assert [each["name"] for each in report] == repro_mlir.targets()
     assert all(each["description"] and each["detail"] for each in report)
     assert {each["name"] for each in report if each["execution"] == "native"} >= {"cpu", "reference"}
@@ -135,7 +135,7 @@ def test_compile_executes_the_targets_that_targets_lists(capsys, program: Progra
     """`compile` executes the targets that `repro targets` lists as native or emulated, and refuses those listed as
     "compile only"."""
     main(["targets", "--json"])
-    for each in json.loads(capsys.readouterr().out):
+    for each in json.loads(capsys.readouterr().out)["targets"]:
         try:
             repro_mlir.compile(program, each["name"])
             executed = True
@@ -147,7 +147,7 @@ def test_compile_executes_the_targets_that_targets_lists(capsys, program: Progra
 def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     main(["targets", "--json"])
-    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)["targets"]}
     # The simulated driver has a GPU of sm_90.
     assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
     assert found["cuda:sm_100"]["execution"] == "compile only"

@@ -7,13 +7,14 @@ import argparse
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 from repro_mlir import ReproError
 from repro_mlir.base.command_line import Parser
 from repro_mlir.cli.main import main, make_parser
-from repro_mlir.cli.parsers import actions_of, names_of, subcommands, walk
+from repro_mlir.cli.parsers import OTHER_VALUES, PATHS, actions_of, names_of, subcommands, takes_path, walk
 from repro_mlir.precision import NAMED_RECIPES
 from repro_mlir.roofline.machines import machine_names
 from repro_mlir.roofline.transformer import PRESETS
@@ -136,8 +137,45 @@ def test_lists(capsys, arguments: list[str], names: list[str]) -> None:
     assert [line.split()[0] for line in lines][: len(names)] == names
     orders = [[*arguments, "--json"], *([["precision", "--json", "--list"]] if "--list" in arguments else [])]
     for order in orders:
-        found = json.loads(output(*order))
+        (found,) = json.loads(output(*order)).values()
         assert [each if isinstance(each, str) else each["name"] for each in found] == names
+
+
+def test_examples_of_helps_are_commands() -> None:
+    """The parsers take each line of an example; the commands that new users type first have examples."""
+    found = {
+        name: re.findall(r"^  (repro .*?)(?: +#.*)?$", each.epilog or "", flags=re.M) for name, each in PARSERS.items()
+    }
+    for name in ("repro", "repro train", "repro compile", "repro serve", "repro verify"):
+        assert len(found[name]) >= 2, name
+    for line in {line for lines in found.values() for line in lines}:
+        PARSERS["repro"].parse_args(shlex.split(line)[1:])
+
+
+def test_each_value_is_known() -> None:
+    """A value in a usage is a path, a name of a list, or another value; completion and the page of commands rely on
+    it."""
+    found = {each.metavar for parser in PARSERS.values() for each in actions_of(parser) if each.metavar}
+    named = {each.metavar for parser in PARSERS.values() for each in actions_of(parser) if names_of(each)}
+    assert not PATHS & OTHER_VALUES and found - named <= PATHS | OTHER_VALUES <= found
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "expected"),
+    [
+        ("repro verify", "--microbatches", False),
+        ("repro roofline predict", "--machine", True),
+        ("repro roofline transformer", "transformer", True),
+        ("repro roofline transformer", "--precision", False),
+        ("repro serve", "--name", False),
+        ("repro train", "--target", False),
+        ("repro precision", "--recipes", True),
+        ("repro diff", "runs", True),
+    ],
+)
+def test_options_that_take_paths(command: str, name: str, expected: bool) -> None:
+    (action,) = [each for each in actions_of(PARSERS[command]) if name in (*each.option_strings, each.dest)]
+    assert takes_path(action) == expected
 
 
 def test_names_are_those_that_the_option_accepts() -> None:
