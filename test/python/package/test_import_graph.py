@@ -126,8 +126,8 @@ ALLOWED = {
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance", "distributed",
         "execute", "frontends.base", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
-        "frontends.torch.base", "generation", "integrations", "precision", "precision_report", "program", "resume_check", "roofline",
-        "runner", "script_runs", "serving", "tensor_dumps", "train", "verification",
+        "frontends.torch.base", "generation", "integrations", "precision", "precision_report", "program",
+        "resume_check", "roofline", "runner", "script_runs", "serving", "tensor_dumps", "train", "verification",
     },
 }  # fmt: skip
 """The imports that each room may have from other rooms, lowest room first. If other rooms may import only a part of a
