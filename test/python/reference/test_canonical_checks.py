@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
+import struct
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from repro_mlir import ir
 from repro_mlir.base.errors import ProgramError, ReproError
+from repro_mlir.base.numerics.formats import element_type
 from repro_mlir.program.canonical import read_module, to_bytes
 from repro_mlir.reference.canonical.index_expressions import Expression, Expressions
 from repro_mlir.reference.canonical.program import CHECKS, check_canonical
+from repro_mlir.reference.canonical.uses import walk
 from repro_mlir.reference.indexing import Division, IndexSum
+from repro_mlir.reference.program import Body, Operation, ValueType
 from repro_mlir.reference.stored import OPERATIONS, TERMINATORS, read_program
+from repro_mlir.reference.stored_writer import write_program
 from support import stored_programs
 from support.kit import EVERYTHING
-from support.stored_mutations import mutate
+from support.stored_mutations import KNOWN_DIFFERENCE, mutate
 from support.stored_samples import BLOCK_CONTRACTIONS
 
 MUTATIONS = 10_000 if EVERYTHING else 200
@@ -67,7 +75,8 @@ def test_mutations() -> None:
         draw = random.Random(number)
         data = mutate(draw.choice(programs), draw)
         expected, found = verdict_of_compiler(data), verdict(data)
-        assert (expected is None) == (found is None), (number, expected, found)
+        is_known = expected is None and found is not None and KNOWN_DIFFERENCE in found
+        assert (expected is None) == (found is None) or is_known, (number, expected, found)
         outcomes["accepted" if found is None else "read" if found.startswith("(H2) byte") else "check"] += 1
     assert min(outcomes.values()) > MUTATIONS / 20 and len(outcomes) == 3, outcomes
 
@@ -146,3 +155,203 @@ def test_index_expressions() -> None:
             assert text(expressions.build(index)) == text_of_compiler(built(index)), (number, index)
             simplified += not expressions.is_stable(index)
     assert simplified > 100
+
+
+# --- Refusals that mutations seldom reach -----------------------------------------------------------------------------
+
+GENERIC = """
+func.func @main(%x: tensor<4x6xf32>, %z: tensor<0xf32>, %b: tensor<4xbf16>, %i: tensor<4xi8>, %t: tensor<f32>)
+    -> tensor<4x6xf32> attributes {repro.num_state = 0 : i64} {
+  %f = arith.constant 0.0 : f32
+  %n = arith.constant 2 : i8
+  %c = arith.constant dense<0> : tensor<8xi8>
+  %p = tensor.pad %x low[0, 1] high[0, 1] {
+  ^bb0(%j: index, %k: index):
+    tensor.yield %f : f32
+  } : tensor<4x6xf32> to tensor<4x8xf32>
+  %s = tensor.extract_slice %x[0, 0] [1, 6] [1, 1] : tensor<4x6xf32> to tensor<6xf32>
+  %d = tensor.collapse_shape %x [[0, 1]] : tensor<4x6xf32> into tensor<24xf32>
+  %e0 = tensor.empty() : tensor<0xf32>
+  %none = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 + 1)>,
+      affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%z, %b : tensor<0xf32>, tensor<4xbf16>)
+      outs(%e0 : tensor<0xf32>) {
+  ^bb0(%a: f32, %u: bf16, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<0xf32>
+  %e1 = tensor.empty() : tensor<4xi8>
+  %q = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 mod 3)>,
+      affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%b, %i : tensor<4xbf16>, tensor<4xi8>)
+      outs(%e1 : tensor<4xi8>) {
+  ^bb0(%a: bf16, %u: i8, %o: i8):
+    %g = linalg.index 0 : index
+    %w = arith.extf %a : bf16 to f32
+    %v = arith.truncf %w : f32 to f8E5M2
+    %y = arith.sitofp %u : i8 to f32
+    %r = math.absf %w : f32
+    linalg.yield %u : i8
+  } -> tensor<4xi8>
+  return %x : tensor<4x6xf32>
+}
+"""
+
+BITS = """
+func.func @main(%x: tensor<4x0xf32>) -> (tensor<4x0xi32>, tensor<0xf32>, tensor<0xi64>)
+    attributes {repro.num_state = 0 : i64} {
+  %nan = arith.constant 2143289344 : i32
+  %e = tensor.empty() : tensor<4x0xi32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x0xf32>) outs(%e : tensor<4x0xi32>) {
+  ^bb0(%a: f32, %o: i32):
+    %b = arith.bitcast %a : f32 to i32
+    %u = arith.cmpf uno, %a, %a : f32
+    %s = arith.select %u, %nan, %b : i32
+    linalg.yield %s : i32
+  } -> tensor<4x0xi32>
+  %v = tensor.empty() : tensor<0xf32>
+  %n = tensor.empty() : tensor<0xi64>
+  %1:2 = repro.arg_reduce max dimension = 0 ins(%x : tensor<4x0xf32>) outs(%v, %n : tensor<0xf32>, tensor<0xi64>)
+      -> tensor<0xf32>, tensor<0xi64>
+  return %0, %1#0, %1#1 : tensor<4x0xi32>, tensor<0xf32>, tensor<0xi64>
+}
+"""
+
+FOLD = """
+func.func @main(%x: tensor<4x8xf32>, %i: tensor<f32>, %k: tensor<4xi64>) -> tensor<f32>
+    attributes {repro.num_state = 0 : i64} {
+  %0 = repro.fold #repro.fdpa<terms = 4, fraction = 24, round = rne_f16, floor = -133>
+      maps [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> ()>]
+      iterators [reduction, reduction] ins(%x, %x : tensor<4x8xf32>, tensor<4x8xf32>) outs(%i : tensor<f32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %1 = math.fma %a, %b, %acc : f32
+    repro.yield %1 : f32
+  } -> tensor<f32>
+  %2 = repro.scan add dimension = 1 ins(%x : tensor<4x8xf32>) outs(%x : tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<f32>
+}
+"""
+
+
+def numbers(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *(value % 2**64 for value in values))
+
+
+def exchanged(old: bytes, new: bytes) -> Callable[[Operation], Operation]:
+    """Returns a change of the stored attributes of an operation."""
+
+    def edit(operation: Operation) -> Operation:
+        encoded = bytes(operation.encoded)
+        assert encoded.count(old) >= 1
+        return replace(operation, encoded=encoded.replace(old, new, 1))
+
+    return edit
+
+
+def of_types(*kinds: ValueType) -> Callable[[Operation], Operation]:
+    return lambda operation: replace(operation, result_types=kinds)
+
+
+def appended(operation: Operation) -> Operation:
+    return replace(operation, encoded=bytes(operation.encoded) + numbers(0))
+
+
+def of_element(element: str, shape: tuple[int, ...] | None = None) -> ValueType:
+    return ValueType(element_type(element), shape)
+
+
+def of_bf16(operation: Operation) -> Operation:
+    """Lets math.absf compute on %a of GENERIC, which is 4 values before its extension %w."""
+    return replace(operation, operands=(operation.operands[0] - 4,), result_types=(of_element("bf16"),))
+
+
+def edited(text: str, name: str, edit: Callable[[Operation], Operation], nth: int = 0) -> bytes:
+    """Returns the stored program of a text in which one operation is changed."""
+    program = read_program(to_bytes(text))
+    found = [operation for operation, _ in walk(program.body) if operation.name == name][nth]
+
+    def body(old: Body) -> Body:
+        return replace(old, operations=tuple(changed(each) for each in old.operations))
+
+    def changed(old: Operation) -> Operation:
+        return edit(old) if old is found else replace(old, regions=tuple(map(body, old.regions)))
+
+    return write_program(replace(program, body=body(program.body)))
+
+
+D0 = numbers(0, 1, 1) + b"\0" + numbers(0)
+# An accumulator (M4): terms, fraction, round, floor, late, chunk and start.
+UNIT = b"\4" + numbers(4, 24, 2, -133, 0, 0)
+
+REFUSALS: dict[str, tuple[str, str, Callable[[Operation], Operation], int, str]] = {
+    "no-iterations": (GENERIC, "linalg.generic", exchanged(numbers(1, 1, 1), numbers(1, 1, 9)), 0, r"\(A2\)"),
+    "reduction": (
+        GENERIC,
+        "linalg.generic",
+        exchanged(b"\0" + numbers(2, 2, 1), b"\1" + numbers(2, 2, 1)),
+        1,
+        r"\(F1\)",
+    ),
+    "slice-at-the-end": (
+        GENERIC,
+        "tensor.extract_slice",
+        lambda each: of_types(of_element("f32", (0, 6)))(exchanged(numbers(0, 0, 2, 1), numbers(4, 0, 2, 0))(each)),
+        0,
+        r"\(A3\) expected a slice of dimension 0 within its 4 elements, got offset 4, size 0",
+    ),
+    "empty-group": (
+        GENERIC,
+        "tensor.collapse_shape",
+        lambda each: of_types(of_element("f32", (24, 1)))(exchanged(numbers(1, 2), numbers(2, 2))(appended(each))),
+        0,
+        r"\(A3\) expected no group without dimensions",
+    ),
+    "unstable": (
+        GENERIC,
+        "linalg.generic",
+        exchanged(b"\1" + D0 + numbers(3), b"\1" + D0 + numbers(1)),
+        1,
+        r"\(H2\) expected result #0 of map #1 as it is simplified",
+    ),
+    "loop": (GENERIC, "linalg.index", exchanged(numbers(0), numbers(1)), 0, "expected a dimension below 1, got 1"),
+    "storage": (GENERIC, "math.absf", of_bf16, 0, r"\(V1\) expected a computation in f32 or f64"),
+    "to-a-scale": (GENERIC, "arith.truncf", of_types(of_element("f8E8M0FNU")), 0, r"\(V1\) expected a type to which"),
+    "from-an-integer-to-a-scale": (GENERIC, "arith.sitofp", of_types(of_element("f8E8M0FNU")), 0, r"\(V1\)"),
+    "padding": (GENERIC, "tensor.pad", exchanged(numbers(0, 1), numbers(0, 2)), 0, r"\(A3\) expected"),
+    "slice": (GENERIC, "tensor.extract_slice", of_types(of_element("f32", (3, 2))), 0, r"\(A3\) expected tensor<1x6"),
+    "groups": (GENERIC, "tensor.collapse_shape", of_types(of_element("f32", (12,))), 0, r"\(A3\) expected groups of"),
+    "constants": (
+        GENERIC,
+        "arith.constant",
+        lambda each: replace(each, result_types=(of_element("i8", (2**33,)),)),
+        2,
+        r"\(A4\) expected at most 2\^32 bytes",
+    ),
+    "exact": (
+        FOLD.replace("4x8x", "4x131072x"),
+        "repro.fold",
+        exchanged(UNIT + numbers(0), b"\3" + numbers(2)),
+        0,
+        r"\(K4\) expected at most 262144",
+    ),
+    "chunk": (
+        FOLD,
+        "repro.fold",
+        exchanged(UNIT, b"\4" + numbers(4, 24, 2, -133, 0, 2**63)),
+        0,
+        r"\(M4\) expected a chunk below 2\^63",
+    ),
+    "start": (FOLD, "repro.fold", exchanged(UNIT + numbers(0), UNIT + numbers(1)), 0, r"\(M4\) expected results"),
+    "nan-comparison": (BITS, "arith.cmpf", exchanged(numbers(14), numbers(7)), 0, r"\(V4\) expected each use"),
+    "nan-bits": (BITS, "arith.constant", exchanged(b"\xc0\x7f", b"\x80\x7f"), 0, r"\(V4\) expected each use"),
+    "no-extent": (BITS, "repro.arg_reduce", exchanged(numbers(0, 0), numbers(0, 1)), 0, r"\(D2\) expected elements"),
+    "prefix-of-replace": (FOLD, "repro.scan", exchanged(numbers(0, 1), numbers(4, 1)), 0, r"\(D3\) expected a reduc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name: str) -> None:
+    text, operation, edit, nth, message = REFUSALS[name]
+    assert verdict(to_bytes(text)) is None
+    data = edited(text, operation, edit, nth)
+    found = verdict(data)
+    assert found is not None and re.search(message, found), found
+    assert verdict_of_compiler(data) is not None

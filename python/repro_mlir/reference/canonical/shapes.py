@@ -81,7 +81,8 @@ def _slice(operation: Operation, shape: Sequence[int]) -> tuple[int, ...]:
     _check_numbers(operation, (*offsets, *sizes))
     for dim, (extent, offset, size, stride) in enumerate(zip(shape, offsets, sizes, strides, strict=True)):
         last = offset + max(size - 1, 0) * stride
-        if stride < 1 or last >= extent + (size == 0):
+        # A slice without elements begins at an element, too.
+        if stride < 1 or last >= extent:
             raise operation.error(
                 f"(A3) expected a slice of dimension {dim} within its {extent} elements, got offset {offset}, size "
                 f"{size} and stride {stride}"
@@ -167,14 +168,14 @@ def check_expand(operation: Operation) -> None:
 def check_collapse(operation: Operation) -> None:
     source, result = _tensor(operation), _result(operation)
     _expect_result(operation, 0, result)
-    if any(not group for group in operation.attributes["reassociation"]):
-        raise operation.error("(A3) expected no group without dimensions")
     _check_groups(operation, result, source)
 
 
 def _check_groups(operation: Operation, collapsed: Sequence[int], expanded: Sequence[int]) -> None:
     """Checks that each group of dimensions has as many elements as the collapsed dimension."""
     groups = operation.attributes["reassociation"]
+    if not all(groups):
+        raise operation.error("(A3) expected no group without dimensions")
     if len(expanded) < len(collapsed) or len(groups) != len(collapsed):
         raise operation.error(f"(A3) expected a group of dimensions for each of {len(collapsed)} dimensions")
     # A reshape without groups has one element.
