@@ -12,13 +12,13 @@ sets variables that libraries read when they are loaded, such as OMP_NUM_THREADS
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import multiprocessing
 import os
 import runpy
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -63,25 +63,29 @@ class ForkedPython:
         streams = [str(Path(self._folder.name) / each) for each in _STREAMS]
         Path(streams[0]).write_text(data)
         variables = dict(os.environ if environment is None else environment)
+        folder = str(cwd or Path.cwd())
         self._process = _FORKS.Process(
-            target=_run_here, args=([*map(str, arguments)], streams, str(cwd or Path.cwd()), variables, before)
+            target=_run_here, args=([*map(str, arguments)], streams, folder, variables, _standard_path(), before)
         )
         self._process.start()
 
-    def wait(self, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def wait(self, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
         """Waits for the end of the command and returns what `subprocess.run` returns.
 
         Raises:
           subprocess.TimeoutExpired: the command has not ended after `timeout` seconds, and has been killed.
         """
-        self._process.join(timeout)
-        is_late = self._process.is_alive()
-        if is_late:
-            self._process.kill()
-            self._process.join()
+        try:
+            self._process.join(timeout)
+        finally:
+            is_late = self._process.is_alive()
+            if is_late:
+                self._process.kill()
+                self._process.join()
         output, errors = ((Path(self._folder.name) / each).read_text() for each in _STREAMS[1:])
         self._folder.cleanup()
         if is_late:
+            assert timeout is not None
             raise subprocess.TimeoutExpired([*self.arguments], timeout, output, errors)
         status = self._process.exitcode
         assert status is not None
@@ -95,10 +99,19 @@ def run_python(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     before: Callable[[], object] | None = None,
-    timeout: float = 300,
+    timeout: float | None = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command in a fork to its end; see `ForkedPython`."""
     return ForkedPython(arguments, data=data, cwd=cwd, environment=environment, before=before).wait(timeout)
+
+
+@functools.cache
+def _standard_path() -> list[str]:
+    """Returns the search path of modules of a new process without PYTHONPATH. This process, which the fork server
+    imitates, has a longer one."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def _run_here(
@@ -106,6 +119,7 @@ def _run_here(
     streams: list[str],
     cwd: str,
     environment: dict[str, str],
+    standard_path: list[str],
     before: Callable[[], object] | None,
 ) -> None:
     """Runs the command in this process, the fork. `multiprocessing` ends the fork, with the status of SystemExit."""
@@ -124,10 +138,7 @@ def _run_here(
     name = rest.pop(0) if first in ("-c", "-m") else first
     sys.argv = ["-c" if first == "-c" else name, *rest]
     folder = {"-c": "", "-m": cwd}.get(first, os.path.dirname(os.path.abspath(name)))
-    variable = environment.get("PYTHONPATH", "").split(os.pathsep)
-    # A new process also has the standard library and what follows it, but not what pytest inserts before it.
-    standard = sys.path[sys.path.index(sysconfig.get_path("stdlib")) :]
-    sys.path[:] = [folder, *filter(None, variable), *standard]
+    sys.path[:] = [folder, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *standard_path]
     importlib.invalidate_caches()
     # New processes draw different random numbers.
     sys.modules["torch"].seed()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import repro_mlir
 from repro_mlir.compilation import cpu
+from support.forked_python import run_python
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"
 
@@ -20,7 +21,7 @@ def run(script: str, *options: str, folder: Path | None = None) -> subprocess.Co
     packages = str(Path(repro_mlir.__file__).parents[1])
     environment = os.environ | {"PYTHONPATH": packages}
     file = script if script == "-c" else str(FOLDER / script)
-    return subprocess.run([sys.executable, file, *options], env=environment, capture_output=True, text=True, cwd=folder)
+    return run_python([file, *options], environment=environment, cwd=folder)
 
 
 @pytest.fixture(scope="module")

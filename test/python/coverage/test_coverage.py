@@ -9,8 +9,6 @@ the dtypes other than float32 runs; with REPRO_COVERAGE=all (`make coverage`) al
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ import operator_coverage
 import opinfo_capture
 import torch
 from suite import Outcome, Suite
+from support.forked_python import run_python
 
 JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
 
@@ -52,11 +51,11 @@ class _Coverage:
     options: tuple[str, ...] = ()
 
     def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
-        """Runs the script on `names` in a new process and yields its outcomes. The script forks. Forking would be
+        """Runs the script on `names` in another process and yields its outcomes. The script forks. Forking would be
         unsafe in this process, because this process may have threads."""
         script = Path(__file__).with_name(self.suite.script)
-        command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
-        done = subprocess.run(command, capture_output=True, text=True)
+        command = [str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
+        done = run_python(command, timeout=None)
         assert done.returncode == 0, done.stderr[-2000:]
         for line in out.read_text().splitlines():
             yield Outcome(**json.loads(line))
