@@ -74,6 +74,5 @@ def _write(path: Path, functions: dict[str, list[str]]) -> None:
         source.write_text(f".text\n{labels}mov $100, %eax\nret\n.section .note.GNU-stack\n")
         versions.write_text(script)
         option = [f"-Wl,--version-script={versions}"] if script else []
-        subprocess.run(
-            ["gcc", "-shared", "-nostdlib", f"-Wl,-soname,{path.name}", *option, "-o", path, source], check=True
-        )
+        command = ["gcc", "-shared", "-nostdlib", f"-Wl,-soname,{path.name}", *option, "-o", path, source]
+        subprocess.run(command, check=True)

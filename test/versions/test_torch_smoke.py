@@ -21,9 +21,9 @@ from torch import nn
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = json.loads((ROOT / "test" / "python" / "examples" / "golden.json").read_text())["examples"]
 HASHES = {
-    "trainer": "",
-    "decoder": "",
-    "compiled loop": "",
+    "trainer": "2e28b0771918f0f471ca77a031d76601c55feaf7e6e45e554a6603eb7acfd19c",
+    "decoder": "5916ca37efa38bf5a795320e4b0867f9d96db09e40264683bed8b2248f32011d",
+    "compiled loop": "f12ae566fb7cf978694967753496b4ae4c63a6a4750a54062ceef9c96a5ce22f",
 }
 """The hashes of the results with PyTorch 2.13.0."""
 
@@ -60,7 +60,7 @@ def example_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_examples_have_their_golden_hashes(name: str, example_scripts: None) -> None:
     given = importlib.import_module(name).training(10)
     program, steps = capture_steps(Training(*given, *([{}] if len(given) == 4 else [])), 10)
-    executable, state = repro_mlir.compile(program), program.initial_state()
+    executable, state = repro_mlir.compile(program, threads=1), program.initial_state()
     for inputs in steps:
         executable(state, *inputs)
     assert state_hash([(state[kind.name], kind.element) for kind in program.state]) == GOLDEN[name]["10"]
@@ -70,7 +70,7 @@ def test_a_trainer_with_scheduler_checkpoint_and_evaluation(tmp_path: Path) -> N
     model = convolutional()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
-    trainer = repro_mlir.Trainer(model, nn.functional.cross_entropy, optimizer, clip_norm=1.0, seed=7)
+    trainer = repro_mlir.Trainer(model, nn.functional.cross_entropy, optimizer, clip_norm=1.0, seed=7, threads=1)
     for _ in range(3):
         trainer.step(X, Y)
         scheduler.step()
@@ -98,7 +98,7 @@ def test_inference_of_a_decoder() -> None:
 
     tokens = torch.arange(24).reshape(2, 12) % 17
     model = filled(Decoder()).eval()
-    executable = repro_mlir.compile(model, inputs=(tokens,))
+    executable = repro_mlir.compile(model, inputs=(tokens,), threads=1)
     _, outputs = executable(executable.program.initial_state(), tokens.numpy())
     (found,) = outputs.values()
     torch.testing.assert_close(torch.from_numpy(found), model(tokens))
@@ -108,12 +108,12 @@ def test_inference_of_a_decoder() -> None:
 def test_a_loop_under_torch_compile() -> None:
     model = convolutional().eval()
 
-    @torch.compile(backend=repro_mlir.backend(), fullgraph=True)
+    @torch.compile(backend=repro_mlir.backend(threads=1), fullgraph=True)
     def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return nn.functional.cross_entropy(model(x), y)
 
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-    update = repro_mlir.compile_optimizer(optimizer)
+    update = repro_mlir.compile_optimizer(optimizer, threads=1)
     for _ in range(3):
         optimizer.zero_grad()
         loss = loss_of(X, Y)

@@ -19,11 +19,14 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.canonical_json import LIMIT, dump, load
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.files.storage import write_file
+from repro_mlir.frontends.base.tried_versions import warn_if_untried
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES, load_own_entries, save_own_entries
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.train.options import TrainKeywords
 from repro_mlir.train.trainer import Trainer
 from repro_mlir.verification.receipts.options import ReceiptOptions
+
+warn_if_untried("transformers", "accelerate")
 
 _STATE, _OWN = "repro_state.json", "repro_state.safetensors"
 

@@ -81,15 +81,15 @@ ALLOWED = {
         "frontends.torch.optimizers", "program",
     },
     "frontends.onnx": {
-        "base.files", "base.numerics", "frontends.torch.base", "frontends.torch.capture",
+        "base.files", "base.numerics", "frontends.base", "frontends.torch.base", "frontends.torch.capture",
         "frontends.torch.objects", "program",
     },
     "frontends.stablehlo": {"base.numerics", "frontends.base", "program"},
-    "frontends.jax": {"base.numerics", "frontends.stablehlo", "program"},
+    "frontends.jax": {"base.numerics", "frontends.base", "frontends.stablehlo", "program"},
     "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.keras": {
-        "base.numerics", "base.tensors", "frontends.jax", "frontends.torch.base", "frontends.torch.capture",
-        "program",
+        "base.numerics", "base.tensors", "frontends.base", "frontends.jax", "frontends.torch.base",
+        "frontends.torch.capture", "program",
     },
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
     "compile_model": {
@@ -120,8 +120,8 @@ ALLOWED = {
     },
     "roofline": {"base.files", "base.numerics", "compilation", "execute", "pages", "program", "runner"},
     "integrations": {
-        "base.files", "distributed", "frontends.keras", "frontends.torch.base", "frontends.torch.objects",
-        "precision", "program", "program_training", "train", "verification",
+        "base.files", "distributed", "frontends.base", "frontends.keras", "frontends.torch.base",
+        "frontends.torch.objects", "precision", "program", "program_training", "train", "verification",
     },
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance", "distributed",

@@ -96,13 +96,16 @@ def warn_if_untried(*names: str) -> None:
 
 @contextlib.contextmanager
 def private_names(name: str) -> Iterator[None]:
-    """Within the block, which imports private names of a package, the absence of a name raises UnusableVersion."""
+    """Within the block, which imports private names of an installed package, the absence of a name raises
+    UnusableVersion."""
     try:
         yield
     except (ImportError, AttributeError) as error:
+        version, wanted = installed_version(name), tried_range(name)
+        if version is None:
+            raise
         # The message of ImportError ends with the path of the module.
         absent = re.sub(r" \([^()]*\)$", "", str(error))
-        version, wanted = installed_version(name), tried_range(name)
         tried = wanted.specifier if wanted else ""
         advice = f"; tried were the versions {tried}: pip install '{name}{tried}'" if tried else ""
         raise UnusableVersion(f"{name} {version} lacks a name that {PACKAGE} uses: {absent}{advice}") from error

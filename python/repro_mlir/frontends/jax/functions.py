@@ -13,12 +13,15 @@ import numpy as np
 
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.frontends.base.tried_versions import warn_if_untried
 from repro_mlir.frontends.jax.bindings import JaxBindings, array_of, names_of
 from repro_mlir.frontends.stablehlo.arguments import argument_names
 from repro_mlir.frontends.stablehlo.arrays import array_type_of
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 from repro_mlir.frontends.stablehlo.lowering import lower
 from repro_mlir.program.imported import ImportedProgram
+
+warn_if_untried("jax", "jaxlib")
 
 _PLATFORM = "tpu"
 """The platform whose lowerings JAX uses: they consist of StableHLO operations, but those for CPUs and GPUs call

@@ -13,9 +13,12 @@ import keras
 import numpy as np
 
 from repro_mlir.base.numerics.environment import require_default_environment
+from repro_mlir.frontends.base.tried_versions import warn_if_untried
 from repro_mlir.frontends.keras.backends import backend
 from repro_mlir.frontends.keras.scope import Scope
 from repro_mlir.program.imported import ImportedProgram
+
+warn_if_untried("keras")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.progress import working
+from repro_mlir.frontends.base.tried_versions import warn_if_untried
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, InferenceKeywords
 from repro_mlir.frontends.torch.capture.programs import canonical_program
 from repro_mlir.program import Program
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import onnx
 
     from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
+
+warn_if_untried("onnx")
 
 
 @accepts_keywords(InferenceKeywords, CaptureOptions)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+
+from repro_mlir.frontends.stablehlo.jaxlib_internals import mlir_extension
 
 
 @functools.cache
@@ -22,7 +23,7 @@ def new_context() -> ir.Context:
     _register_passes()
     context = ir.Context()
     registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
+    mlir_extension.register_dialects(registry)
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     for dialect in (chlo, sdy, stablehlo):

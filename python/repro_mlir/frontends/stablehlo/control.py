@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 
 from repro_mlir.frontends.stablehlo import emit
 from repro_mlir.frontends.stablehlo.calls import Calls, functions
 from repro_mlir.frontends.stablehlo.errors import error_at
+from repro_mlir.frontends.stablehlo.jaxlib_internals import mlir_extension
 from repro_mlir.frontends.stablehlo.ordering import approximate_top_k
 from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
@@ -46,7 +46,7 @@ def inline(module: ir.Module) -> None:
             if symbol not in named:
                 raise error_at(operation.location, f"function {symbol} is not in the module")
             with ir.InsertionPoint(operation):
-                values = _jax_mlir_ext.inlined_func_call(named[symbol], list(operation.operands), operation.location)
+                values = mlir_extension.inlined_func_call(named[symbol], list(operation.operands), operation.location)
             for old, new in zip(operation.results, values, strict=True):
                 old.replace_all_uses_with(new)
             operation.erase()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxlib import _jax
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
@@ -19,6 +18,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.stablehlo.calls import collect, functions
 from repro_mlir.frontends.stablehlo.context import new_context
 from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError
+from repro_mlir.frontends.stablehlo.jaxlib_internals import jax_extension
 from repro_mlir.frontends.stablehlo.lowering import lower
 
 Place = tuple[str, int, int]
@@ -72,7 +72,7 @@ def lower_hlo(
       CaptureError: as `lower`; the module's parameters and results do not match the arguments.
     """
     with new_context() as context, ir.Location.unknown():
-        parsed = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module), context)
+        parsed = ir.Module.parse(jax_extension.mlir.hlo_to_stablehlo(module), context)
         (main,) = (each for each in functions(parsed) if ir.StringAttr(each.attributes["sym_name"]).value == "main")
         kinds = _arrange(parsed, main, parameters, outputs)
         _place(parsed, place_of_node)
