@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test test-versions attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -120,6 +120,11 @@ torchao-test: build
 attest-test: build
 	$(BIN)/python test/environment.py test/attest/requirements.txt build/environments/attest --over
 	build/environments/attest/bin/python -m pytest -q test/attest
+
+# Other versions of PyTorch, JAX, transformers, Keras and onnx, each in an environment that is deleted again; an hour and
+# gigabytes of downloads. TRIALS="torch jax==0.8.3" tries a part; see docs/guides/versions.md.
+test-versions: build
+	$(BIN)/python test/versions/trials.py $(TRIALS)
 
 # Scores of the recorded outputs in the folder VECTORS and its folders; see docs/guides/vectors.md.
 check-vectors: build

@@ -75,7 +75,7 @@ def try_version(package: str, version: str, trial: dict[str, Any]) -> tuple[bool
 def _summary(output: str) -> tuple[int, str]:
     """Returns the number of tests that passed, and the first error."""
     passed = re.search(r"(\d+) passed", output)
-    failed = re.search(r"^(?:FAILED|ERROR) (.*)$", output, re.MULTILINE)
+    failed = re.search(r"^E +(.*)$", output, re.MULTILINE)
     return int(passed[1]) if passed else 0, failed[1] if failed else ""
 
 

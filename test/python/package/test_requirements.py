@@ -5,6 +5,7 @@
 
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -28,3 +29,19 @@ def test_lock_has_every_requirement() -> None:
         for lock in found:
             (version,) = lock.specifier
             assert version.operator == "==" and wanted.specifier.contains(version.version), f"{text}: {lock}"
+
+
+def test_the_environment_has_versions_of_the_ranges() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"].values()
+    ranges = [Requirement(text) for texts in extras for text in texts]
+    own = [Requirement(text) for text in project["tool"]["repro-mlir"]["environment"]]
+    assert "torch" in {each.name for each in own}
+    for each in own:
+        (version,) = each.specifier
+        wanted = [extra for extra in ranges if extra.name == each.name]
+        assert version.operator == "==" and wanted
+        assert all(extra.specifier.contains(version.version) for extra in wanted), f"{each}: {wanted}"
+        # make setup and make lock take this version and not the newest one of the range.
+        installed = runpy.run_path(str(ROOT / "tools" / "setup.py"))["requirements"]()
+        assert [text for text in installed if Requirement(text).name == each.name] == [str(each)]
