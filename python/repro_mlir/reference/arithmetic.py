@@ -48,6 +48,33 @@ def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return result
 
 
+def fma_chain(x: np.ndarray, y: np.ndarray, acc: np.ndarray) -> np.ndarray:
+    """Returns acc after acc = fma(x[i], y[i], acc) for i = 0, 1, ..., each with one rounding to f32 (S1).
+
+    `x` and `y` are float64 arrays with f32 values, whose items broadcast to the shape of `acc`, which is float32.
+    """
+    # `_fma_f32` states which elements are recomputed. All f32 are multiples of 2^-149; if all products are too, small
+    # sums are f32, and their rounding is not in doubt.
+    least = np.multiply(*(np.where(v == 0, np.inf, np.abs(v)).min(initial=np.inf) for v in (x, y)))
+    may_be_small = not least >= 2.0**-101
+    result = acc.copy()
+    wide, product, total = acc.astype(np.float64), np.empty(acc.shape), np.empty(acc.shape)
+    bits, low, doubtful = total.view(np.int64), np.empty(acc.shape, np.int64), np.empty(acc.shape, np.bool_)
+    for i in range(len(x)):
+        np.multiply(x[i], y[i], out=product)
+        np.add(product, wide, out=total)
+        np.copyto(result, total, casting="same_kind")
+        np.bitwise_and(bits, 0x1FFFFFFF, out=low)
+        np.equal(low, 0x10000000, out=doubtful)
+        if may_be_small:
+            doubtful |= (np.abs(result) <= _F32_TINY) & (total != 0)
+        if np.count_nonzero(doubtful):
+            at = np.flatnonzero(doubtful)
+            result.put(at, _sum_to_odd(product.take(at), wide.take(at)).astype(np.float32))
+        np.copyto(wide, result)
+    return result
+
+
 def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rounded sum and its exact rounding error (Knuth's TwoSum), for sums that do not overflow."""
     total = x + y

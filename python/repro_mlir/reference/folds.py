@@ -21,6 +21,9 @@ from repro_mlir.reference.low_precision.binary_formats import BinaryFormat
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""
 
+Chain = Callable[[np.ndarray, int, int], np.ndarray]
+"""chain(acc, t, count) returns the accumulators combined with the elements t, ..., t + count - 1, one after another."""
+
 Step = Callable[[np.ndarray, int, int], np.ndarray]
 """step(acc, t, count) returns the accumulators acc[i] combined with the elements t + i, for i below count =
 len(acc)."""
@@ -126,10 +129,17 @@ def accumulated_contraction(
 
 
 def ordered_fold(
-    order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
+    order: Order,
+    extents: Sequence[int],
+    start: np.ndarray,
+    init: np.ndarray,
+    step: Step,
+    combine: Combine,
+    chain: Chain | None = None,
 ) -> np.ndarray:
     """Returns the fold of elements into `init`, in the order `order`. The elements are numbered row-major over the
-    reduction `extents`; `step` takes the numbers of the elements that it combines with accumulators.
+    reduction `extents`; `step` takes the numbers of the elements that it combines with accumulators. `chain`, if given,
+    does the same as several calls of `step`, and is used for an order of one lane.
 
     `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
     """
@@ -137,14 +147,18 @@ def ordered_fold(
     if n == 0:
         return init
     run = math.prod(extents[len(extents) - order.run :]) if order.run else n
-    totals = _chunk_results(order, n, run, np.broadcast_to(start, init.shape), step, combine)
+    starts = np.broadcast_to(start, init.shape)
+    if chain is not None and order.lanes == 1:
+        totals = [chain(starts, t, min(order.chunk, n - t)) for t in range(0, n, order.chunk)]
+    else:
+        totals = _chunk_results(order, n, run, starts, step, combine)
     while order.refold and len(totals) > 1:
         items = np.stack(totals)
 
         def again(acc: np.ndarray, t: int, count: int, items: np.ndarray = items) -> np.ndarray:
             return combine(acc, items[t : t + count])
 
-        totals = _chunk_results(order, len(items), len(items), np.broadcast_to(start, init.shape), again, combine)
+        totals = _chunk_results(order, len(items), len(items), starts, again, combine)
     total = totals[0]
     for chunk in totals[1:]:
         total = combine(total, chunk)

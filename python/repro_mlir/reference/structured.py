@@ -32,6 +32,12 @@ FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M
 _BLOCK = 1 << 16
 """The number of accumulators that are evaluated together; more would not fit in the CPU's cache."""
 
+_CHAIN_BLOCK = 1 << 14
+"""The same for chains of fma in one lane, which hold several f64 arrays."""
+
+_TERMS = 1 << 20
+"""The number of products whose factors are read together."""
+
 
 class _Iteration:
     """The iteration space of a structured operation with indexing maps."""
@@ -54,6 +60,20 @@ class _Iteration:
         self.shape = tuple(self.extents[d] for d in self.parallel)
         self.reduced = [self.extents[d] for d in self.reduction]
         self.axes = 1 + len(self.parallel)
+        self.division = list(range(len(self.parallel)))
+
+    def arrange(self, x: IndexMap, y: IndexMap) -> None:
+        """Orders the parallel dimensions so that the products of the operands of two maps have long inner loops: first
+        the dimensions of both operands, last those of the operand with more elements, which `blocks` divides, so that a
+        part reads few elements of it."""
+        of_x, of_y = ({d for index in access.results for d, _ in index.dimensions} for access in (x, y))
+        only_x = math.prod(self.extents[d] for d in self.parallel if d in of_x - of_y)
+        only_y = math.prod(self.extents[d] for d in self.parallel if d in of_y - of_x)
+        small, large = (of_y, of_x) if only_x > only_y else (of_x, of_y)
+        small, large = small - large, large - small
+        self.parallel.sort(key=lambda d: (d in large, d in small, d))
+        self.shape = tuple(self.extents[d] for d in self.parallel)
+        self.division = sorted(range(len(self.parallel)), key=lambda axis: self.parallel[axis] in small)
 
     def input(self, env: Environment, position: int) -> np.ndarray:
         return env[self.op.operands[position]]
@@ -61,7 +81,7 @@ class _Iteration:
     def output_axes(self, access: IndexMap) -> list[int]:
         """Returns, for each parallel dimension, the dimension of the output that it indexes."""
         dims = access.projection
-        if dims is None or sorted(dims) != self.parallel:
+        if dims is None or sorted(dims) != sorted(self.parallel):
             raise self.op.error("expected output maps that permute the parallel dimensions")
         return [dims.index(d) for d in self.parallel]
 
@@ -70,13 +90,14 @@ class _Iteration:
         empty."""
         if math.prod(self.shape) == 0:
             return
-        choices = []
+        choices: dict[int, list[slice]] = {}
         rest = math.prod(self.shape)
-        for extent in self.shape:
+        for axis in self.division:
+            extent = self.shape[axis]
             rest //= extent
             size = min(extent, max(1, limit // rest))
-            choices.append([slice(at, min(at + size, extent)) for at in range(0, extent, size)])
-        yield from itertools.product(*choices)
+            choices[axis] = [slice(at, min(at + size, extent)) for at in range(0, extent, size)]
+        yield from itertools.product(*(choices[axis] for axis in range(len(self.shape))))
 
     def indices(self, part: Sequence[slice]) -> list[Index]:
         """Returns the indices of a part, with 0 for the reduction dimensions."""
@@ -202,11 +223,14 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
     combine = np.add if step.name == "math.fma" else advance
     start = start_value(step.name, accumulator)
     inputs = [space.input(env, i) for i in range(len(space.maps) - 1)]
+    factors = _factors(op) if order.lanes == 1 else None
+    if factors is not None:
+        space.arrange(*(space.maps[i] for i in factors))
     axes = space.output_axes(space.maps[-1])
     init = space.input(env, len(inputs)).transpose(axes)
     result = np.empty(op.result_types[0].shape or (), kind.dtype)
     target = result.transpose(axes)
-    for part in space.blocks(max(1, _BLOCK // order.lanes)):
+    for part in space.blocks(max(1, (_BLOCK if factors is None else _CHAIN_BLOCK) // order.lanes)):
         indices = space.indices(part)
 
         def meet(acc: np.ndarray, t: int, count: int, indices: list[Index] = indices) -> np.ndarray:
@@ -215,34 +239,52 @@ def _ordered(op: Operation, env: Environment, order: folds.Order) -> list[np.nda
             terms.insert(position, acc)
             return advance(*terms)
 
-        folded = folds.ordered_fold(order, space.reduced, start, init[part], meet, combine)
+        def multiply(acc: np.ndarray, t: int, count: int, indices: list[Index] = indices) -> np.ndarray:
+            together = max(1, _TERMS // max(acc.size, 1))
+            for first in range(t, t + count, together):
+                number = min(together, t + count - first)
+                block = space.elements(indices, first, number)
+                views = (view(inputs[i], space.maps[i], block) for i in factors or ())
+                # An operand that is the same for all elements has one item.
+                x, y = (np.broadcast_to(v.astype(np.float64, "C"), (number, *v.shape[1:])) for v in views)
+                acc = arithmetic.fma_chain(x, y, acc)
+            return acc
+
+        chain = multiply if factors is not None else None
+        folded = folds.ordered_fold(order, space.reduced, start, init[part], meet, combine, chain)
         target[part] = _round_result(folded, accumulator, kind)
     return [result]
 
 
-def _factors(op: Operation, step: Operation) -> tuple[int, int]:
-    """Returns the positions of the inputs that a contraction (K1) multiplies."""
-    region = op.regions[0]
+def _factors(op: Operation) -> tuple[int, int] | None:
+    """Returns the positions of the inputs that a contraction (K1) in f32 multiplies: its body is acc = math.fma(x, y,
+    acc), where x and y are inputs or extensions of inputs. Returns None for a fold with another body."""
+    found, region = _step(op), op.regions[0]
+    if found is None or found[0].name != "math.fma" or region.argument_types[-1].element.name != "f32":
+        return None
+    if any(inner.name not in ("arith.extf", "math.fma") for inner in region.operations):
+        return None
     sources = {inner.results[0]: inner.operands[0] for inner in region.operations if inner.name == "arith.extf"}
     positions = []
-    for value in step.operands[:2]:
+    for value in found[0].operands[:2]:
         while value in sources:
             value = sources[value]
         if value not in region.arguments[:-1]:
-            raise op.error("(K4) expected factors that are inputs or extensions (arith.extf) of inputs")
+            return None
         positions.append(region.arguments.index(value))
     return positions[0], positions[1]
 
 
-def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
+def _required_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
     """Returns the factors of a contraction after checking that the contraction may have the order `order`, which the
     rule `rule` defines."""
-    found = _step(op)
-    if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
-        raise op.error(f"({rule}) expected acc = math.fma(x, y, acc) in f32 for {order}")
-    if any(inner.name not in ("arith.extf", "math.fma") for inner in op.regions[0].operations):
-        raise op.error(f"({rule}) expected no other operation than the product and extensions for {order}")
-    return _factors(op, found[0])
+    factors = _factors(op)
+    if factors is None:
+        raise op.error(
+            f"({rule}) expected acc = math.fma(x, y, acc) in f32, with inputs or extensions (arith.extf) of inputs as "
+            f"x and y, for {order}"
+        )
+    return factors
 
 
 def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total: WholeSum) -> list[np.ndarray]:
@@ -269,7 +311,7 @@ def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total
 
 def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
     """(K4) Evaluates a contraction whose sum of integer products is exact."""
-    factors = _plain_factors(op, "K4", "#repro.exact")
+    factors = _required_factors(op, "K4", "#repro.exact")
     terms = math.prod(_Iteration(op).reduced)
     if terms > folds.EXACT_TERMS:
         raise op.error(f"(K4) expected at most {folds.EXACT_TERMS} reduction elements, got {terms}")
@@ -278,7 +320,7 @@ def _exact(op: Operation, env: Environment, digits: int) -> list[np.ndarray]:
 
 def _accumulated(op: Operation, env: Environment, order: folds.Accumulated) -> list[np.ndarray]:
     """(M4) Evaluates a contraction with an accumulator of matrix units."""
-    factors = _plain_factors(op, "M4", "#repro.fdpa")
+    factors = _required_factors(op, "M4", "#repro.fdpa")
     if order.from_init and order.accumulator.result == F16 and op.result_types[0].element.name != "f16":
         raise op.error("(M4) expected results of f16 for start = init with rne_f16")
     of_x, of_y = (FORMATS[op.operand_types[i].element.name] for i in factors)

@@ -96,8 +96,41 @@ def test_fma_S1_ties(width: int) -> None:
     for arrays in cases:
         x, y, z = (v.astype(dtype) for v in arrays)
         got = arithmetic.fma(x, y, z)
+        if width == 32:
+            chain = arithmetic.fma_chain(x[np.newaxis].astype(np.float64), y[np.newaxis].astype(np.float64), z)
+            assert chain.tobytes() == got.tobytes()
         for u, v, w, g in zip(x.tolist(), y.tolist(), z.tolist(), got.tolist(), strict=True):
             assert same(g, exact_fma(u, v, w, width)), (u.hex(), v.hex(), w.hex(), g.hex())
+
+
+@pytest.mark.parametrize("exponent", [-80, -62, -51, -50, -49, 0])
+def test_a_chain_of_fma_S1(exponent: int) -> None:
+    """Covers products below and above the magnitude under which sums may be rounded to subnormals, and ties."""
+    rng = np.random.default_rng(-exponent)
+    scale = 2.0 ** float(exponent)
+    x = rng.integers(-(2**24), 2**24, (6, 40, 1)) * 2.0**-24 * scale
+    y = rng.choice([0.0, -0.0, 1.0, 0.75, 1 + 2.0**-12, 2.0**-24 - 1], (6, 1, 30)) * scale
+    acc = (rng.integers(-9, 9, (40, 30)) * 2.0 ** rng.integers(-149, -120, (40, 30))).astype(np.float32)
+    acc[:5] += np.float32(scale * scale)
+    x, y = x.astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64)
+    want = acc.tolist()
+    for i in range(6):
+        want = [
+            [exact_fma(u, v, w, 32) for v, w in zip(y[i, 0].tolist(), row, strict=True)]
+            for u, row in zip(x[i, :, 0].tolist(), want, strict=True)
+        ]
+    got = arithmetic.fma_chain(x, y, acc)
+    assert got.dtype == np.float32 and got.tobytes() == np.array(want, np.float32).tobytes()
+
+
+def test_a_chain_of_fma_S1_has_the_special_values_of_fma() -> None:
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1.0, 3e38, -3e38]
+    x, y, z = (np.array(v, np.float32) for v in np.meshgrid(special, special, special))
+    with np.errstate(all="ignore"):
+        got = arithmetic.fma_chain(x[np.newaxis].astype(np.float64), y[np.newaxis].astype(np.float64), z)
+        want = arithmetic.fma(x, y, z)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert np.array_equal(got.view(np.int32)[~np.isnan(want)], want.view(np.int32)[~np.isnan(want)])
 
 
 def naive_round(x: float, name: str, saturate: bool = False) -> float:

@@ -38,7 +38,7 @@ OPS = {"add": (np.float32(0.0), np.add), "mul": (np.float32(1.0), np.multiply)}
     chunk=st.integers(2, 40),
     lanes=st.sampled_from([1, 2, 4, 8, 64]),
     refold=st.booleans(),
-    name=st.sampled_from(["add", "mul", "fma"]),
+    name=st.sampled_from(["add", "mul", "fma", "chain"]),
     seed=st.integers(0, 10**6),
 )
 @settings(max_examples=300, deadline=None)
@@ -52,16 +52,21 @@ def test_ordered_fold_F1_F2_F3_F4(
     order = folds.Order(chunk, lanes, min(run, len(extents)), refold)
 
     def step(acc: np.ndarray, t: int, count: int) -> np.ndarray:
-        if name == "fma":
+        if name in ("fma", "chain"):
             return arithmetic.fma(x[t : t + count], y[t : t + count], acc)
         return op(acc, x[t : t + count])
 
+    def chain(acc: np.ndarray, t: int, count: int) -> np.ndarray:
+        x64, y64 = (v[t : t + count].astype(np.float64) for v in (x, y))
+        return arithmetic.fma_chain(x64, y64, acc)
+
     with np.errstate(all="ignore"):
-        got = folds.ordered_fold(order, extents, np.array(start), init, step, op)
+        given_chain = chain if name == "chain" else None
+        got = folds.ordered_fold(order, extents, np.array(start), init, step, op, given_chain)
         r = math.prod(extents[len(extents) - order.run :]) if order.run else n
         for i in range(results):
-            elements = list(zip(x[:, i], y[:, i], strict=True)) if name == "fma" else [(v,) for v in x[:, i]]
-            one = (lambda acc, a, b: scalar.fma(a, b, acc)) if name == "fma" else op
+            elements = list(zip(x[:, i], y[:, i], strict=True)) if name in ("fma", "chain") else [(v,) for v in x[:, i]]
+            one = (lambda acc, a, b: scalar.fma(a, b, acc)) if name in ("fma", "chain") else op
             want = scalar.ordered(elements, init[i], start, one, op, chunk, lanes, r, refold)
             assert equal_bits(got[i], want)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import scalar
 from repro_mlir.base.errors import ProgramError, StepFailed
 from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.reference import structured
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.reference.program import Operation
 from support.builder import Builder, order
@@ -62,6 +64,47 @@ def test_matmul_K1_F1(m: int, n: int, k: int, chunk: int) -> None:
             step = lambda acc, x, y: scalar.fma(x, y, acc)  # noqa: E731
             want[i, j] = scalar.ordered(terms, c[i, j], np.float32(0), step, np.add, chunk, 1, max(k, 1), False)
     assert_bits(got, want)
+
+
+@pytest.mark.parametrize(
+    ("iterators", "x", "y", "result"),
+    [
+        ("ppr", ((4, 9), "d0, d2"), ((9, 5), "d2, d1"), ((4, 5), "d0, d1")),
+        ("ppr", ((9, 4), "d2, d0"), ((9, 1), "d2, d1"), ((1, 4), "d1, d0")),
+        # A batch, and a dimension of the result that neither factor has.
+        ("ppppr", ((2, 4, 9), "d0, d1, d4"), ((5, 9, 2), "d2, d4, d0"), ((2, 3, 4, 5), "d0, d3, d1, d2")),
+        # Results of rank 0, and factors that are the same for some elements.
+        ("rr", ((3, 7), "d0, d1"), ((7,), "d1"), ((), "")),
+        ("r", ((), ""), ((9,), "d0"), ((), "")),
+        ("prr", ((4,), "d0"), ((3, 7), "d1, d2"), ((4,), "d0")),
+        # A square, a window, and a window that moves backwards.
+        ("pr", ((4, 9), "d0, d1"), None, ((4,), "d0")),
+        ("pprr", ((8, 4), "d0 + d2, d3"), ((3, 4, 5), "d2, d3, d1"), ((6, 5), "d0, d1")),
+        ("pprr", ((8, 4), "-d0 - d2 + 7, d3"), ((3, 4, 5), "d2, d3, d1"), ((6, 5), "d0, d1")),
+    ],
+)
+@pytest.mark.parametrize("chunk", [512, 4])
+def test_factors_that_are_read_together_K1_F1(
+    monkeypatch: pytest.MonkeyPatch, iterators: str, x: Any, y: Any, result: Any, chunk: int
+) -> None:
+    """Compares contractions with the same ones with a body that is evaluated for one element at a time."""
+    inputs = [x] if y is None else [x, y]
+    arrays = [normal(*shape) for shape, _ in [*inputs, result]]
+
+    def text(changes: str, names: tuple[str, str]) -> str:
+        b = Builder()
+        *factors, init = (b.argument(shape, "f32") for shape, _ in [*inputs, result])
+        accesses = [(value, access) for value, (_, access) in zip(factors, inputs, strict=True)]
+        body = f"{changes}\n%r0 = math.fma {names[0]}, {names[1]}, %a0 : f32"
+        return b.program(*b.fold(order(chunk, 1), iterators, accesses, [(init, result[1])], body))
+
+    second = "%x0" if y is None else "%x1"
+    plus_zero = f"%z = arith.constant -0.0 : f32\n%u = arith.addf %x0, %z : f32\n%v = arith.addf {second}, %z : f32"
+    (want,) = run(text(plus_zero, ("%u", "%v")), *arrays)
+    for block, terms in ((structured._CHAIN_BLOCK, structured._TERMS), (3, 5), (1, 1)):
+        monkeypatch.setattr(structured, "_CHAIN_BLOCK", block)
+        monkeypatch.setattr(structured, "_TERMS", terms)
+        assert_bits(run(text("", ("%x0", second)), *arrays)[0], want)
 
 
 def test_matmul_in_bf16_F7() -> None:
