@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from repro_mlir.verification.receipts.recorder import Recorder
 
 
+_SHOWN_RANGES = 4
+"""The maximum number of inputs whose integers a message describes."""
+
+
 class Trainer(ConstantAttributes):
     """Trains a PyTorch model; every step has the same bits on every target and for any number of threads.
 
@@ -403,6 +407,8 @@ class Trainer(ConstantAttributes):
                 self._done = _Position(self._done.steps, position.cursor)
                 if recorder is not None:
                     recorder.skip()
+                if found := _ranges(step.program, arrays, str(error)):
+                    raise StepFailed(f"{error}; {found}: check the batch") from None
             raise
         finally:
             self._running = False
@@ -869,3 +875,16 @@ def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
     """Returns the arguments of the model and the loss function. If the batch is a single mapping, these are its
     entries, by name."""
     return as_arguments(batch[0] if len(batch) == 1 and isinstance(batch[0], Mapping) else batch)
+
+
+def _ranges(program: StepProgram, arrays: Sequence[np.ndarray], message: str) -> str:
+    """Returns the ranges of the integers in a batch, if an index or class of a step was out of range; else ""."""
+    # torch-mlir writes the second message.
+    if "index out of range" not in message and "index must be" not in message:
+        return ""
+    told = [
+        f"{kind.name} has values from {array.min()} to {array.max()}"
+        for kind, array in zip(program.inputs, arrays, strict=True)
+        if array.ndim and array.size and array.dtype.kind in "iu" and kind.element in ("i8", "i16", "i32", "i64")
+    ]
+    return ", ".join(told[:_SHOWN_RANGES])

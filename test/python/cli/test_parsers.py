@@ -143,9 +143,10 @@ def test_lists(capsys, arguments: list[str], names: list[str]) -> None:
 
 def test_examples_of_helps_are_commands() -> None:
     """The parsers take each line of an example; the commands that new users type first have examples."""
-    found = {
-        name: re.findall(r"^  (repro .*?)(?: +#.*)?$", each.epilog or "", flags=re.M) for name, each in PARSERS.items()
-    }
+    found = {}
+    for name, parser in PARSERS.items():
+        text = (parser.epilog or "").replace("\\\n", "")
+        found[name] = re.findall(r"^  (repro .*?)(?: +[#>|].*)?$", text, flags=re.M)
     for name in ("repro", "repro train", "repro compile", "repro serve", "repro verify"):
         assert len(found[name]) >= 2, name
     for line in {line for lines in found.values() for line in lines}:

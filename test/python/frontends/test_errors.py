@@ -136,7 +136,7 @@ def test_error_in_the_model() -> None:
 def test_a_loss_that_is_not_a_scalar() -> None:
     model = MLP()
     optimizer = torch.optim.SGD(model.parameters())
-    assert "the loss has shape [4] of torch.float32, expected a scalar float" in _error(
+    assert "the loss has shape [4] of torch.float32, expected a scalar float: reduce it, as in loss.mean()" in _error(
         lambda: capture_training(model, lambda y, t: y.sum(1), optimizer, BATCH)
     )
     assert "the loss has shape [4, 8]" in _error(lambda: capture_training(model, None, optimizer, BATCH[:1]))

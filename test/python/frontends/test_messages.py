@@ -9,10 +9,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import repro_mlir
 import torch
 import torch.nn.functional as F
+from repro_mlir.base.errors import StepFailed
 from repro_mlir.frontends.torch import CaptureError, capture_training
 from torch import nn
 
@@ -137,11 +139,77 @@ class Net(nn.Module):
 def test_shapes_that_do_not_fit(capfd, caplog) -> None:
     found = message(lambda: step(Net(), torch.ones(2, 3), Y[:2]), capfd, caplog)
     assert found.startswith(f"{NAME}:{line_of('product')}: module blocks.0.attn.qkv: RuntimeError: ")
-    assert "[2, 3] X [4, 12]" in found
+    assert found.endswith(
+        "[2, 3] X [4, 12]: Linear(in_features=4, out_features=12, bias=True) gets [2, 3] of torch.float32: change the "
+        "layer or the shape of its input"
+    )
     found = message(lambda: step(Net(), torch.ones(2, 4), Y[:2]), capfd, caplog)
-    assert found.startswith(f"{NAME}:{line_of('residual')}: module blocks.0: RuntimeError: ")
+    # The addition is in a module of the user, and not in a layer.
+    assert found.startswith(f"{NAME}:{line_of('residual')}: module blocks.0: RuntimeError: ") and "gets" not in found
     found = message(lambda: step(nn.Sequential(nn.Conv2d(3, 4, 3)), torch.ones(2, 4, 8, 8), Y), capfd, caplog)
     assert found.startswith("module 0: RuntimeError: ") and "to have 3 channels, but got 4 channels" in found
+
+
+def test_float_classes_of_a_loss(capfd, caplog) -> None:
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(output, target)  # classes
+
+    found = message(lambda: step(nn.Linear(3, 2), X, Y.float(), loss=loss), capfd, caplog)
+    assert found == (
+        f"{NAME}:{line_of('classes')}: indices or classes are a float tensor, expected integers: x.long() converts "
+        "them; as probabilities, they have the shape of the model's output"
+    )
+
+
+def test_a_class_out_of_range() -> None:
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(output, target)  # range
+
+    model = nn.Linear(3, 2)
+    trainer = repro_mlir.Trainer(model, loss, torch.optim.SGD(model.parameters(), lr=0.1), target="reference")
+    for wrong, told in (([0, 1, 7, 1], "0 to 7"), ([-3, 1, 0, 1], "-3 to 1")):
+        with pytest.raises(StepFailed) as caught:
+            trainer.step(X, torch.tensor(wrong))
+        assert str(caught.value).startswith(f"{NAME}:{line_of('range')}:")
+        assert str(caught.value).endswith(f"; batch[1] has values from {told}: check the batch")
+    trainer.step(X, Y)
+
+
+def test_a_model_on_the_device_meta(capfd, caplog) -> None:
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(3, 2))
+    found = message(lambda: step(model, X, Y), capfd, caplog)
+    assert found.startswith("module 0: a tensor is on the device meta, which has no values: build the model on the")
+
+
+def test_a_loss_function_with_other_parameters(capfd, caplog) -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(x), y)
+
+    found = message(lambda: step(nn.Linear(3, 2), X, Y, loss=loss), capfd, caplog)
+    assert (
+        found.startswith("the loss function has the parameters (model: ") and ", expected (output, target): " in found
+    )
+
+
+class OfNumpy(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return np.tanh(super().forward(x))  # numpy function
+
+
+class ToNumpy(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(torch.from_numpy(x.numpy()))  # to numpy
+
+
+def test_numpy_in_a_step(capfd, caplog) -> None:
+    for model, line, told in (
+        (OfNumpy(3, 2), "numpy function", "a NumPy function is called on a tensor"),
+        (ToNumpy(3, 2), "to numpy", ".numpy() is called on a tensor"),
+    ):
+        found = message(lambda model=model: step(model, X, Y), capfd, caplog)
+        assert found.startswith(f"{NAME}:{line_of(line)}: control flow or a shape depends on tensor values: {told}")
+        assert "use operations of torch" in found
 
 
 class OfPowers(nn.Linear):

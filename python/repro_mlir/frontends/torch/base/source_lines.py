@@ -115,6 +115,26 @@ def _module_of_frame(frame: types.FrameType, modules: Mapping[int, str]) -> str 
     return modules.get(id(frame.f_locals.get("self")))
 
 
+def layer_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
+    """Returns the layer of torch.nn in which an error was raised, and the shape of its input, such as
+    "Linear(in_features=8, out_features=16, bias=True) gets [4, 9] of torch.float32"; None if no layer raised it."""
+    frame = None
+    while traceback is not None:
+        if _module_of_frame(traceback.tb_frame, modules) is not None:
+            frame = traceback.tb_frame
+        elif _is_user_frame(traceback.tb_frame.f_code):
+            frame = None
+        traceback = traceback.tb_next
+    if frame is None or not type(frame.f_locals["self"]).__module__.startswith("torch.nn."):
+        return None
+    layer = frame.f_locals["self"]
+    names = frame.f_code.co_varnames[1 : frame.f_code.co_argcount]
+    given = next((value for name in names if isinstance(value := frame.f_locals.get(name), torch.Tensor)), None)
+    if given is None or layer._modules:
+        return None
+    return f"{type(layer).__name__}({layer.extra_repr()}) gets {[*given.shape]} of {given.dtype}"
+
+
 def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[int, str]) -> str | None:
     """Returns the origin of an error: the user's line and the module, or one of them; None if there is neither.
 

@@ -68,11 +68,25 @@ def require_optimizer(optimizer: Any) -> None:
 
 
 def require_loss(loss_fn: Any) -> None:
-    """Raises CaptureError if the loss function is a class of modules, not a module: a call would return a new
-    module."""
+    """Raises CaptureError if the loss function is a class of modules, not a module, because a call would return a new
+    module, or if it cannot be called with the model's output and a target."""
     if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
         name = loss_fn.__name__
         raise CaptureError(f"the loss function is the class {name}, expected an instance: {name}()")
+    if loss_fn is None or isinstance(loss_fn, torch.nn.Module):
+        return
+    try:
+        signature = inspect.signature(loss_fn)
+    except (TypeError, ValueError):
+        # A function in C has no signature, and an object that is not callable is refused where it is called.
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise CaptureError(
+            f"the loss function has the parameters {signature}, expected (output, target): call the model outside of "
+            "it, or pass None as the loss function and return the loss from the model"
+        ) from None
 
 
 def _require(value: Any, kind: type, known: str, what: str, arguments: str) -> None:

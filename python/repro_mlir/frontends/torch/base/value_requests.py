@@ -45,6 +45,9 @@ _CUMULATIVE = (
 )
 
 _KNOWN = {
+    "for index, but got torch.float": "indices or classes are a float tensor, expected integers: x.long() converts "
+    "them; as probabilities, they have the shape of the model's output",
+    "numpy() is not supported for tensor subclasses": _REQUESTS[_Tensor.__array__],
     "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: convert it to a plain tensor "
     "before the step with x.as_subclass(torch.Tensor)",
     "Please convert all Tensors to FakeTensors": "a tensor that is neither an argument nor state of the step is "
@@ -72,6 +75,11 @@ def reason_of(error: Exception) -> str:
         )
     if isinstance(error, IndexError) and "SymInt" in str(error):
         return f"{_DEPENDS}: a Python index is a computed number; use a tensor, as in x[index] without .item() ({PAGE})"
+    if "at least two devices" in str(error) and "meta" in str(error):
+        return (
+            "a tensor is on the device meta, which has no values: build the model on the CPU, or call "
+            "model.to_empty(device='cpu') and load its weights"
+        )
     for part, reason in _KNOWN.items():
         if part in str(error):
             return reason

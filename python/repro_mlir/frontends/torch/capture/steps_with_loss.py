@@ -49,7 +49,10 @@ class StepWithLoss(Step):
         if not isinstance(loss, torch.Tensor):
             raise CaptureError(no_tensor("the loss", loss))
         if loss.dim() != 0 or not loss.is_floating_point():
-            raise CaptureError(f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float")
+            raise CaptureError(
+                f"the loss has shape {list(loss.shape)} of {loss.dtype}, expected a scalar float: reduce it, as in "
+                "loss.mean()"
+            )
         return loss, output
 
     def _loss(self, batch: Any) -> tuple[torch.Tensor, Any]:

@@ -30,7 +30,12 @@ from repro_mlir.frontends.torch.base import value_checks
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import NodeInterpreter, require_declared
 from repro_mlir.frontends.torch.base.recomputation import insert_barriers
-from repro_mlir.frontends.torch.base.source_lines import SourceLines, origin_of_node, origin_of_traceback
+from repro_mlir.frontends.torch.base.source_lines import (
+    SourceLines,
+    layer_of_traceback,
+    origin_of_node,
+    origin_of_traceback,
+)
 from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_requests import reason_of
 from repro_mlir.frontends.torch.operators import pool_indices
@@ -428,7 +433,11 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
         raise
     except Exception as error:
         # A single line is easier to read than a hundred frames of PyTorch.
-        raise located(origin_of_traceback(error.__traceback__, modules), reason_of(error)) from None
+        reason = reason_of(error)
+        if isinstance(error, RuntimeError | ValueError) and reason.startswith(f"{type(error).__name__}: "):
+            layer = layer_of_traceback(error.__traceback__, modules)
+            reason = f"{reason.rstrip('.')}: {layer}: change the layer or the shape of its input" if layer else reason
+        raise located(origin_of_traceback(error.__traceback__, modules), reason) from None
 
 
 @contextlib.contextmanager
