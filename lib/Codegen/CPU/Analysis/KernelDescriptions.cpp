@@ -14,11 +14,17 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
-using Names = llvm::SmallSetVector<std::string, 8>;
+using Names = SmallVector<std::string>;
+
+/// Adds a name unless `names` has it.
+static void add(std::string name, Names &names) {
+  if (!llvm::is_contained(names, name))
+    names.push_back(std::move(name));
+}
 
 /// Returns the number of bytes from the first to the last element, inclusive.
 /// Returns 0 for an empty buffer or unknown strides.
@@ -49,27 +55,27 @@ static void addFunctions(Operation &operation, Names &names) {
         isa<arith::IndexCastOp, arith::CmpIOp, arith::CmpFOp, arith::SelectOp>(
             inner))
       return;
-    names.insert(inner->getName().stripDialect().str());
+    add(inner->getName().stripDialect().str(), names);
   });
 }
 
 /// Adds what an operation of a kernel computes.
 static void addOperation(Operation &operation, Names &names) {
   if (isa<memref::CopyOp>(operation)) {
-    names.insert("copy");
+    add("copy", names);
   } else if (auto fold = dyn_cast<repro::FoldOp>(operation)) {
     if (repro::getContraction(fold)) {
-      names.insert("contraction");
+      add("contraction", names);
       return;
     }
-    names.insert("fold");
+    add("fold", names);
     addFunctions(operation, names);
   } else if (isa<linalg::GenericOp>(operation)) {
     addFunctions(operation, names);
     if (names.empty())
-      names.insert("copy");
+      add("copy", names);
   } else if (isa<repro::ReproDialect>(operation.getDialect())) {
-    names.insert(operation.getName().stripDialect().str());
+    add(operation.getName().stripDialect().str(), names);
   }
 }
 
@@ -83,7 +89,7 @@ static void addPlaces(Location location, Names &places) {
     else if (auto line = dyn_cast<FileLineColLoc>(inner))
       stream << line.getFilename().getValue() << ':' << line.getLine();
     if (!text.empty())
-      places.insert(text);
+      add(text, places);
     return WalkResult::advance();
   });
 }
@@ -92,12 +98,11 @@ static void addPlaces(Location location, Names &places) {
 /// end the line or the field, become spaces.
 static void write(raw_ostream &stream, const Names &names) {
   constexpr size_t kMost = 4;
-  std::string text =
-      llvm::join(llvm::ArrayRef(names.getArrayRef()).take_front(kMost), ", ");
+  std::string text = llvm::join(ArrayRef(names).take_front(kMost), ", ");
   if (names.size() > kMost)
     text += ", ...";
   for (char &each : text)
-    if (llvm::isCntrl(each))
+    if (llvm::isASCII(each) && !llvm::isPrint(each))
       each = ' ';
   stream << '\t' << text;
 }
