@@ -6,10 +6,20 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <typeinfo>
 
 // The archives of LLVM and MLIR, compiled with GCC 14, call these functions of
-// newer versions of libstdc++.
+// newer versions of libstdc++. Only the label gives a member of a class of
+// libstdc++ a definition that the library does not export.
+extern "C" bool equalsMakeSharedTag(const std::type_info &type) noexcept
+    __asm__("_ZNSt19_Sp_make_shared_tag5_S_eqERKSt9type_info");
+
+bool equalsMakeSharedTag(const std::type_info &type) noexcept {
+  return type == typeid(std::_Sp_make_shared_tag);
+}
+
 namespace std {
 
 [[noreturn]] void __throw_bad_array_new_length() {
@@ -34,26 +44,14 @@ namespace std {
 #else
 #define FIRST_VERSION "GLIBC_2.17"
 #endif
-#define FIRST(name)                                                            \
-  __asm__(".symver first_" #name "," #name "@" FIRST_VERSION)
+#define CALL_FIRST_VERSION(name, parameters, arguments)                        \
+  extern "C" double first_##name parameters;                                   \
+  __asm__(".symver first_" #name "," #name "@" FIRST_VERSION);                 \
+  extern "C" double our_##name parameters __asm__(#name);                      \
+  double our_##name parameters { return first_##name arguments; }
 
-extern "C" {
-
-FIRST(exp);
-FIRST(exp2);
-FIRST(log);
-FIRST(log2);
-FIRST(pow);
-
-double first_exp(double);
-double first_exp2(double);
-double first_log(double);
-double first_log2(double);
-double first_pow(double, double);
-
-double exp(double x) { return first_exp(x); }
-double exp2(double x) { return first_exp2(x); }
-double log(double x) { return first_log(x); }
-double log2(double x) { return first_log2(x); }
-double pow(double x, double y) { return first_pow(x, y); }
-}
+CALL_FIRST_VERSION(exp, (double x), (x))
+CALL_FIRST_VERSION(exp2, (double x), (x))
+CALL_FIRST_VERSION(log, (double x), (x))
+CALL_FIRST_VERSION(log2, (double x), (x))
+CALL_FIRST_VERSION(pow, (double x, double y), (x, y))

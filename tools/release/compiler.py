@@ -110,8 +110,10 @@ def _settings(machine: str, packages: Path, python: Path) -> dict[str, str]:
     for language, name in (("C", "CFLAGS"), ("CXX", "CXXFLAGS")):
         flags = [*compiler_flags(machine, root, gxx)[name], f"-ffile-prefix-map={ROOT}=/repro-mlir"]
         found[f"CMAKE_{language}_FLAGS"] = " ".join(flags)
-    shim = BUILD / f"OlderLibraries-{machine}.o"
     source = ROOT / "tools" / "release" / "OlderLibraries.cpp"
+    # A new name makes Ninja link the libraries again.
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    shim = BUILD / f"OlderLibraries-{machine}-{digest[:16]}.o"
     flags = [
         *found["CMAKE_CXX_FLAGS"].split(),
         "-O2",
