@@ -8,11 +8,21 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <typeinfo>
 
-// The archives of LLVM and MLIR, compiled with GCC 14, call these functions of
-// newer versions of libstdc++. Only the label gives a member of a class of
-// libstdc++ a definition that the library does not export.
+// The archives of LLVM and MLIR, compiled with GCC 14, and nanobind call these
+// functions of newer versions of libstdc++. Only a label gives a member of a
+// class of libstdc++ a definition that our libraries do not export.
+extern "C" void moveRuntimeError(std::runtime_error *place,
+                                 std::runtime_error *other) noexcept
+    __asm__("_ZNSt13runtime_errorC2EOS_");
+
+void moveRuntimeError(std::runtime_error *place,
+                      std::runtime_error *other) noexcept {
+  new (place) std::runtime_error(*other);
+}
+
 extern "C" bool equalsMakeSharedTag(const std::type_info &type) noexcept
     __asm__("_ZNSt19_Sp_make_shared_tag5_S_eqERKSt9type_info");
 
