@@ -4,7 +4,9 @@
 """The examples of the README, of tutorials and of guides run as they are pasted, and print what the pages show."""
 
 import importlib.util
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +32,7 @@ PAGES = {
 """The packages that each page needs. Other tests run the pages that need an environment of their own."""
 
 
+@pytest.mark.exhaustive("README.md")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples(page: str, tmp_path: Path, monkeypatch) -> None:
     for package in PAGES[page]:
@@ -48,6 +51,17 @@ def test_the_receipt_of_the_readme(tmp_path: Path, monkeypatch) -> None:
     assert verify(tmp_path / "run.receipt").steps == 3
 
 
+def test_the_hash_of_the_readme() -> None:
+    """test/python/examples/test_golden.py computes this hash on every target."""
+    golden = json.loads((ROOT / "test" / "python" / "examples" / "golden.json").read_text())
+    expected = golden["examples"]["digits_cnn"]["10"]
+    text = (ROOT / "README.md").read_text()
+    assert f"state    {expected}\n" in text
+    shortened = re.findall(r"`([0-9a-f]+)…`", text)
+    assert len(shortened) >= 6 and set(shortened) == {expected[:16]}
+
+
+@pytest.mark.exhaustive
 def test_the_example_of_keras(tmp_path: Path) -> None:
     """Runs the example in a process of its own, because it chooses a backend before Keras is imported."""
     if not all(map(importlib.util.find_spec, ("torch_mlir", "keras"))):
