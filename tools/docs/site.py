@@ -58,7 +58,8 @@ def copied(page: Path, folder: Path) -> str:
             shutil.copyfile(target, folder / place(target))
         return os.path.relpath(place(target), here) + anchor
 
-    text = DIAGRAM.sub(f"![diagram]({os.path.relpath('images/program.svg', here)})", page.read_text())
+    picture = os.path.relpath("images/program.svg", here)
+    text = DIAGRAM.sub(f"![diagram]({picture})\n\n[The diagram in full size]({picture})", page.read_text())
     # The site has no pages for folders, so links to folders become text.
     text = TEXT_LINK.sub(lambda match: match[1] if (page.parent / match[2]).is_dir() else match[0], text)
     return "".join(part if part.startswith("```") else LINK.sub(moved, part) for part in FENCE.split(text))

@@ -40,7 +40,13 @@ def test_examples(page: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     text = (ROOT / page).read_text()
+    assert "```console\n$ repro" in text or "```\n\n```text" in text
     assert comparable(printed(text)) == comparable(text)
+
+
+def test_a_page_with_another_output_differs() -> None:
+    page = "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n"
+    assert printed(page) == page.replace("3", "2") and comparable(printed(page)) != comparable(page)
 
 
 def test_the_receipt_of_the_readme(tmp_path: Path, monkeypatch) -> None:

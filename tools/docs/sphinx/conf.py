@@ -19,6 +19,8 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 highlight_language = "text"
+# Two hyphens begin an option, they are not a dash.
+smartquotes = False
 
 
 def setup(app: Sphinx) -> None:
