@@ -15,7 +15,7 @@ from repro_mlir.base.numerics.formats import element_type, round_to_format, to_b
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.initial import centred_uniform
 from repro_mlir.runner.plan import read_plan, write_plan
-from repro_mlir.runner.tensor_cores import Case, Vectors
+from repro_mlir.runner.tensor_cores import InstructionCase, Vectors
 
 _SEED = 21
 
@@ -98,7 +98,7 @@ def products(tiny: bool) -> list[Product]:
     ]
 
 
-def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
+def save_cases(folder: Path, architecture: str, cases: Iterable[InstructionCase]) -> None:
     """Writes the test cases of an architecture's matrix instructions to a new folder inside `folder`, named after the
     architecture."""
     own = folder / architecture
@@ -114,7 +114,7 @@ def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
     (own / "cases.json").write_text(json.dumps(facts))
 
 
-def load_cases(folder: Path, architecture: str) -> Iterator[Case]:
+def load_cases(folder: Path, architecture: str) -> Iterator[InstructionCase]:
     """Yields the test cases that `save_cases` has written."""
     own = folder / architecture
     for i, facts in enumerate(json.loads((own / "cases.json").read_text())):
@@ -124,4 +124,4 @@ def load_cases(folder: Path, architecture: str) -> Iterator[Case]:
         code = TargetCode(facts["code"], machine_code, (own / f"{i}.ptx").read_bytes(), plan, b"")
         with np.load(own / f"{i}.npz") as arrays:
             vectors = Vectors(arrays["x"], arrays["y"], arrays["c"], facts["kinds"])
-            yield Case(facts["opcode"], code, vectors, arrays["expected"])
+            yield InstructionCase(facts["opcode"], code, vectors, arrays["expected"])

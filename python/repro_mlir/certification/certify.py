@@ -21,7 +21,7 @@ from repro_mlir.runner.certificates import TENSOR_CORES, Certificate, matrix_ins
 from repro_mlir.runner.device import Device
 from repro_mlir.runner.execution import TargetCode, choose_architecture
 from repro_mlir.runner.plan import read_plan
-from repro_mlir.runner.tensor_cores import Case, Vectors, compare_tensor_cores
+from repro_mlir.runner.tensor_cores import InstructionCase, Vectors, compare_tensor_cores
 
 _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
 """The formats, by PTX name."""
@@ -32,7 +32,7 @@ _FLOAT8 = ("e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
-class Form:
+class MatrixInstruction:
     """The instruction mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>; `by` is its accumulation
     rule."""
 
@@ -63,10 +63,10 @@ func.func @main(%x: tensor<{n}x{side}x{depth}x{x}>, %y: tensor<{n}x{side}x{depth
 """
 
 
-def instructions_of(architecture: str) -> list[Form]:
+def instructions_of(architecture: str) -> list[MatrixInstruction]:
     """Returns the matrix instructions that compiled code for an architecture may contain."""
     return [
-        Form(x, y, result, depth, by)
+        MatrixInstruction(x, y, result, depth, by)
         for result in ("f32", "f16")
         for x, depths in _DEPTHS.items()
         for y in (_FLOAT8 if x in _FLOAT8 else (x,))
@@ -94,13 +94,13 @@ def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | N
     return by
 
 
-def make_cases(architecture: str) -> Iterator[Case]:
+def make_cases(architecture: str) -> Iterator[InstructionCase]:
     """Yields a test case with PRODUCTS * SIDE^2 results for each instruction that `instructions_of` returns."""
     for form in instructions_of(architecture):
         code = _compile(architecture, form)
         (opcode,) = matrix_instructions(code.ptx)
         vectors = make_vectors(form.x, form.y, form.result, form.depth)
-        yield Case(opcode, code, vectors, expected_results(vectors, form))
+        yield InstructionCase(opcode, code, vectors, expected_results(vectors, form))
 
 
 def certify(device: Device) -> tuple[Certificate, list[str]]:
@@ -123,7 +123,7 @@ def _type_of(element: str) -> str:
     return "f32" if element == "tf32" else _FORMATS[element].name
 
 
-def _compile(architecture: str, form: Form) -> TargetCode:
+def _compile(architecture: str, form: MatrixInstruction) -> TargetCode:
     """Compiles code that computes each result with one instruction, which adds its products to an operand c."""
     inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
     types = _type_of(form.x), _type_of(form.y)
@@ -152,7 +152,7 @@ def _compile(architecture: str, form: Form) -> TargetCode:
     return TargetCode(made.arch, cubin, made.ptx.encode(), plan, made.constants)
 
 
-def expected_results(vectors: Vectors, form: Form) -> np.ndarray:
+def expected_results(vectors: Vectors, form: MatrixInstruction) -> np.ndarray:
     """Returns the bits of the results that the accumulation rule defines."""
     result = element_type(form.result)
     want = np.empty(vectors.c.shape, vectors.c.dtype)

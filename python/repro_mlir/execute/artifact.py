@@ -19,7 +19,7 @@ _OBJECT, _PLAN, _CONSTANTS, _LEVEL = 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class Contents:
+class ArtifactContents:
     """The contents of an artifact."""
 
     machine: str
@@ -39,7 +39,7 @@ def checksum(data: bytes) -> int:
     return value
 
 
-def read_artifact(artifact: bytes) -> Contents:
+def read_artifact(artifact: bytes) -> ArtifactContents:
     """Parses an artifact.
 
     Raises:
@@ -70,4 +70,6 @@ def read_artifact(artifact: bytes) -> Contents:
     plan = read_plan(plan_bytes, "cpu", "artifact")
     if plan.constant_size != len(constants):
         raise ReproError(f"damaged artifact: expected constants of {plan.constant_size} bytes, got {len(constants)}")
-    return Contents(MACHINES[machine], level.decode(errors="replace"), plan, tuple(sections[_OBJECT]), constants)
+    return ArtifactContents(
+        MACHINES[machine], level.decode(errors="replace"), plan, tuple(sections[_OBJECT]), constants
+    )

@@ -16,7 +16,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.philox import random_uniform
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression.arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
-from repro_mlir.gradient_compression.methods import GradientCompression, Kept, PowerSGD
+from repro_mlir.gradient_compression.methods import GradientCompression, MethodState, PowerSGD
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
@@ -136,7 +136,7 @@ class _Rewriter:
                     if operand == mean:
                         user.operands[i] = found
 
-    def _state(self, block: Any, kind: TensorType, kept: Kept, number: int) -> _State:
+    def _state(self, block: Any, kind: TensorType, kept: MethodState, number: int) -> _State:
         """Adds a state tensor for gradient `number` as the last argument of `main`; `_sign` later moves it to the other
         states."""
         from repro_mlir import ir

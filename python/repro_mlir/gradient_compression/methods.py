@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Kept:
+class MethodState:
     """A state tensor that a method keeps for a parameter.
 
     Attributes:
@@ -53,13 +53,13 @@ class GradientCompression(ABC):
         """Whether the compression error of a gradient is kept and added to the next gradient."""
         return True
 
-    def kept(self, shape: Shape) -> tuple[Kept, ...]:
+    def kept(self, shape: Shape) -> tuple[MethodState, ...]:
         """Returns the state tensors that the method keeps for a parameter of this shape."""
         return self._kept(shape) if self.has_feedback and self.compresses(shape) else ()
 
-    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
+    def _kept(self, shape: Shape) -> tuple[MethodState, ...]:
         """Returns the state tensors for a parameter whose gradient is compressed with error feedback."""
-        return (Kept("residual", shape, is_own=True),)
+        return (MethodState("residual", shape, is_own=True),)
 
     @property
     def is_stochastic(self) -> bool:
@@ -114,8 +114,8 @@ class OneBit(GradientCompression):
     name: ClassVar[str] = "one_bit"
     is_of_means: ClassVar[bool] = True
 
-    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
-        return Kept("residual", shape, is_own=True), Kept("mean_residual", shape)
+    def _kept(self, shape: Shape) -> tuple[MethodState, ...]:
+        return MethodState("residual", shape, is_own=True), MethodState("mean_residual", shape)
 
     def _bytes(self, shape: Shape) -> int:
         return -(-math.prod(shape) // 8) + 4
@@ -187,8 +187,8 @@ class PowerSGD(GradientCompression):
         rows, columns = self.matrix(shape)
         return self.rank * (rows + columns) < rows * columns
 
-    def _kept(self, shape: Shape) -> tuple[Kept, ...]:
-        return Kept("residual", shape), Kept("right", (self.matrix(shape)[1], self.rank))
+    def _kept(self, shape: Shape) -> tuple[MethodState, ...]:
+        return MethodState("residual", shape), MethodState("right", (self.matrix(shape)[1], self.rank))
 
     def _bytes(self, shape: Shape) -> int:
         return 4 * self.rank * sum(self.matrix(shape))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from repro_mlir.reference.elementwise import evaluator
-from repro_mlir.reference.indexing import Block
+from repro_mlir.reference.indexing import IndexBlock
 from repro_mlir.reference.program import Body, Operation
 
 _INDEX_OPS = ("linalg.index", "repro.index")
@@ -43,7 +43,7 @@ class CompiledBody:
             else:
                 self._steps.append((evaluator(op), op.operands, op.results, None))
 
-    def __call__(self, arguments: Sequence[np.ndarray], block: Block) -> list[np.ndarray]:
+    def __call__(self, arguments: Sequence[np.ndarray], block: IndexBlock) -> list[np.ndarray]:
         """Evaluates the body on arrays for its arguments; `block` provides the values of linalg.index."""
         values = dict(self._captured)
         values.update(zip(self._arguments, arguments, strict=False))

@@ -89,7 +89,7 @@ Index = int | Along | np.ndarray
 
 
 @dataclass(frozen=True)
-class Block:
+class IndexBlock:
     """A part of an iteration space: the indices of each dimension, and the number of axes of the arrays on which it is
     evaluated."""
 
@@ -106,7 +106,7 @@ class Block:
         return values.reshape([-1 if a == axis else 1 for a in range(self.axes)])
 
 
-def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
+def view(array: np.ndarray, access: IndexMap, block: IndexBlock) -> np.ndarray:
     """Returns the operand elements that a block reads, as an array with the block's axes. An axis on which the map does
     not depend has extent 1."""
     selectors: list[slice | int] = []
@@ -124,7 +124,7 @@ def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
     return picked.transpose(order).reshape(extents)
 
 
-def _selector(result: IndexSum, block: Block, axes: list[int], extent: int) -> slice | int | None:
+def _selector(result: IndexSum, block: IndexBlock, axes: list[int], extent: int) -> slice | int | None:
     """Returns the integer or slice that selects the elements of one operand dimension, or None if neither can select
     them. Appends the axis of a slice to `axes`."""
     if result.divisions:
@@ -156,7 +156,7 @@ def _check_range(first: int, last: int, extent: int) -> None:
         raise ProgramError(f"expected map results within 0 .. {extent - 1}, got {first} .. {last}")
 
 
-def _gather(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
+def _gather(array: np.ndarray, access: IndexMap, block: IndexBlock) -> np.ndarray:
     grids = [block.grid(dim) for dim in range(access.dims)]
     indices = [np.asarray(result.evaluate(grids)) for result in access.results]
     for index, extent in zip(indices, array.shape, strict=True):

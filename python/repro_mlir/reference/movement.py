@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from repro_mlir.reference.bodies import CompiledBody
-from repro_mlir.reference.indexing import Along, Block
+from repro_mlir.reference.indexing import Along, IndexBlock
 from repro_mlir.reference.program import Operation
 
 Environment = dict[int, np.ndarray]
@@ -49,7 +49,7 @@ def _pad(op: Operation, env: Environment) -> np.ndarray:
     if wanted != shape:
         raise op.error(f"(A3) expected low and high padding to the shape {shape}, got {low} and {high}")
     body = CompiledBody(op.regions[0], env)
-    block = Block(tuple(Along(1 + d, 0, n) for d, n in enumerate(shape)), 1 + len(shape))
+    block = IndexBlock(tuple(Along(1 + d, 0, n) for d, n in enumerate(shape)), 1 + len(shape))
     grids = [np.asarray(block.grid(d)) for d in range(len(shape))]
     result = np.empty((1, *shape), source.dtype)
     if result.size:

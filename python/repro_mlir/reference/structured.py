@@ -16,7 +16,7 @@ from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_
 from repro_mlir.reference import arithmetic, blocks, folds, ordering
 from repro_mlir.reference.bodies import CompiledBody
 from repro_mlir.reference.elementwise import evaluator
-from repro_mlir.reference.indexing import Along, Block, Index, IndexMap, view
+from repro_mlir.reference.indexing import Along, Index, IndexBlock, IndexMap, view
 from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, F32, BinaryFormat
 from repro_mlir.reference.program import Operation
 from repro_mlir.reference.random_sites import random_site
@@ -106,11 +106,11 @@ class _Iteration:
             indices[dim] = Along(axis, where.start, where.stop)
         return indices
 
-    def elements(self, indices: list[Index], t: int, count: int) -> Block:
+    def elements(self, indices: list[Index], t: int, count: int) -> IndexBlock:
         """Returns the block of the reduction elements t, ..., t + count - 1 (row-major order)."""
         at = list(indices)
         if not self.reduced:
-            return Block(tuple(at), self.axes)
+            return IndexBlock(tuple(at), self.axes)
         last = self.reduced[-1]
         if t % last + count <= last:
             rest = t
@@ -122,7 +122,7 @@ class _Iteration:
             numbers = np.unravel_index(np.arange(t, t + count), self.reduced)
             for dim, number in zip(self.reduction, numbers, strict=True):
                 at[dim] = number
-        return Block(tuple(at), self.axes)
+        return IndexBlock(tuple(at), self.axes)
 
 
 def generic(op: Operation, env: Environment) -> list[np.ndarray]:
@@ -135,7 +135,7 @@ def generic(op: Operation, env: Environment) -> list[np.ndarray]:
     results = [np.empty(kind.shape or (), kind.element.dtype) for kind in op.result_types]
     body = CompiledBody(op.regions[0], env)
     for part in space.blocks(1 << 20):
-        block = Block(tuple(space.indices(part)), space.axes)
+        block = IndexBlock(tuple(space.indices(part)), space.axes)
         arguments = [view(space.input(env, i), access, block) for i, access in enumerate(space.maps)]
         for value, result, axes in zip(body(arguments, block), results, order, strict=True):
             result.transpose(axes)[part] = value.reshape((1,) * (space.axes - value.ndim) + value.shape)[0]

@@ -79,7 +79,7 @@ UNITS = {
 
 
 @dataclass(frozen=True)
-class Instruction:
+class ComparedInstruction:
     """The comparison of one instruction's results with those of the class, as a certificate records it.
 
     Attributes:
@@ -110,7 +110,7 @@ class Certificate:
     device: str
     driver: str
     unit: Unit
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[ComparedInstruction, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the contents of the certificate's file."""
@@ -184,7 +184,9 @@ def read_certificate(path: str | Path) -> Certificate:
     if type(found) is int and 0 < found <= _MOST and found != FORMAT:
         raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {found}")
     _SHAPE(value, str(path))
-    instructions = tuple(Instruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"])
+    instructions = tuple(
+        ComparedInstruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"]
+    )
     unit = Unit(**value["unit"])
     if unit not in UNITS.values():
         raise ReproError(f"{path}: expected a class of matrix units that is known, got {foreign(unit.name)}")

@@ -156,7 +156,7 @@ class Device:
         """Waits for all work on this object's stream. Raises DriverError if any of it has failed."""
         self.driver.cuStreamSynchronize(self._stream)
 
-    def load(self, image: bytes, what: str) -> Code:
+    def load(self, image: bytes, what: str) -> LoadedModule:
         """Loads a cubin or PTX. The driver assembles PTX to machine code.
 
         Args:
@@ -180,7 +180,7 @@ class Device:
             raise ImageRejected(
                 f"{self.name} ({self.architecture}) does not take {what}: {error}{f': {reason}' if reason else ''}"
             ) from None
-        return Code(self, module)
+        return LoadedModule(self, module)
 
     def launch(
         self, function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, arguments: list[int]
@@ -224,7 +224,7 @@ class Device:
         return milliseconds.value * 1e-3
 
 
-class Code:
+class LoadedModule:
     """A loaded module."""
 
     def __init__(self, device: Device, module: Any) -> None:

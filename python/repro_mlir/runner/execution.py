@@ -14,7 +14,7 @@ import numpy as np
 
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.runner.certificates import IMAGES, TENSOR_CORES, certificate_for, certified_images, without_tensor_cores
-from repro_mlir.runner.device import Code, Device, Graph, ImageRejected
+from repro_mlir.runner.device import Device, Graph, ImageRejected, LoadedModule
 from repro_mlir.runner.driver import DriverError
 from repro_mlir.runner.plan import Plan, write_plan
 
@@ -218,7 +218,7 @@ class Execution:
             self.device.launch(function, launch.grid, kernel.block, kernel.shared, [*arguments, error])
 
 
-def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]:
+def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[LoadedModule, str]:
     own = without_tensor_cores(code.architecture).rstrip("af")
     if use_cubin and code.cubin is not None and own == device.architecture:
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir.base.numerics.digest import blake3_of
-from repro_mlir.runner.certificates import IMAGES, Certificate, Instruction, Unit
+from repro_mlir.runner.certificates import IMAGES, Certificate, ComparedInstruction, Unit
 from repro_mlir.runner.device import Device, ImageRejected
 from repro_mlir.runner.execution import Execution, TargetCode
 
@@ -35,7 +35,7 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Case:
+class InstructionCase:
     """A test of one matrix instruction.
 
     Attributes:
@@ -52,7 +52,7 @@ class Case:
 
 
 def compare_tensor_cores(
-    device: Device, unit: Unit, cases: Iterable[Case], compared: Callable[[str], None] = lambda opcode: None
+    device: Device, unit: Unit, cases: Iterable[InstructionCase], compared: Callable[[str], None] = lambda opcode: None
 ) -> tuple[Certificate, list[str]]:
     """Runs the cases on a GPU and compares their results.
 
@@ -90,7 +90,7 @@ def compare_tensor_cores(
         else:
             given = b"".join(array.tobytes() for array in (vectors.x, vectors.y, vectors.c))
             digests = blake3_of(given).hex(), blake3_of(case.expected.tobytes()).hex()
-            instructions.append(Instruction(case.opcode, tuple(images), case.expected.size, *digests))
+            instructions.append(ComparedInstruction(case.opcode, tuple(images), case.expected.size, *digests))
         compared(case.opcode)
     return Certificate(device.name, driver, unit, tuple(instructions)), differing
 
@@ -105,7 +105,7 @@ def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) ->
         return execution.read("output", 0).view(vectors.c.dtype), execution.image
 
 
-def _difference(where: str, case: Case, unit: Unit, got: np.ndarray) -> str | None:
+def _difference(where: str, case: InstructionCase, unit: Unit, got: np.ndarray) -> str | None:
     want, vectors = case.expected, case.vectors
     wrong = np.argwhere(got != want)
     if not len(wrong):

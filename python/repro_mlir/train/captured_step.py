@@ -21,7 +21,7 @@ from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.train.options import TrainOptions
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch import Binding, Contents, FlatBatch, Form, Subject, TorchBindings, Watch
+    from repro_mlir.frontends.torch import Binding, FlatBatch, Form, Subject, TensorContents, TorchBindings, Watch
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Known:
     program: StepProgram
     imported: ImportedProgram[TorchBindings]
     executable: Executable | MicrobatchExecutable
-    constants: Contents
+    constants: TensorContents
     batch: Hashable
     returns: tuple[str, ...]
 
@@ -109,7 +109,7 @@ class KnownForms:
             executable = compile_step(program, options.target, options.threads, options.ranks, replicated)
         captured = imported.bindings
         form = frontend.form_of(subject, captured.structure, batch, captured.changing, captured.recording)
-        constants = frontend.Contents(captured.constants)
+        constants = frontend.TensorContents(captured.constants)
         return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
     def step(self, form: Form, known: Known) -> Step | None:

@@ -23,7 +23,7 @@ from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.generation.sampling import Sampling
-from repro_mlir.runner.certificates import UNITS, Certificate, Instruction, write_certificate
+from repro_mlir.runner.certificates import UNITS, Certificate, ComparedInstruction, write_certificate
 from repro_mlir.serving.receipt import Question, make_receipt
 from repro_mlir.serving.transcript import Transcript
 
@@ -131,7 +131,7 @@ def write(folder: Path) -> None:
     write_microbatches(folder)
     record["checkpoint"] = write_checkpoint(folder)
     write_answer(folder)
-    one = Instruction("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", ("PTX",), 1 << 20, "1" * 64, "2" * 64)
+    one = ComparedInstruction("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", ("PTX",), 1 << 20, "1" * 64, "2" * 64)
     write_certificate(Certificate("A device", "13.0 580.65.06", UNITS["sm_90"], (one,)), folder / "certificate.json")
     (folder / "expected.json").write_text(json.dumps(record, indent=1) + "\n")
 

@@ -43,8 +43,8 @@ def inputs() -> list[np.ndarray]:
     return list(PRODUCT.operands(normal, 1))
 
 
-def instruction(opcode: str, *images: str) -> known.Instruction:
-    return known.Instruction(opcode, images or ("PTX",), 1 << 20, "0" * 64, "0" * 64)
+def instruction(opcode: str, *images: str) -> known.ComparedInstruction:
+    return known.ComparedInstruction(opcode, images or ("PTX",), 1 << 20, "0" * 64, "0" * 64)
 
 
 def certificate(device: Device, **change: object) -> known.Certificate:

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 import pytest
 from repro_mlir.base.numerics.digest import blake3_of
-from repro_mlir.certification.certify import Form, expected_results, instructions_of
+from repro_mlir.certification.certify import MatrixInstruction, expected_results, instructions_of
 from repro_mlir.certification.vectors import ELEMENTS, KINDS, PRODUCTS, RESULTS, SIDE, make_vectors
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
 from repro_mlir.runner.certificates import LEAST_RESULTS
@@ -43,7 +43,7 @@ LATE = {(form.x, form.y, form.result, form.depth): form for form in instructions
 
 
 @functools.cache
-def vectors_of(form: Form) -> Vectors:
+def vectors_of(form: MatrixInstruction) -> Vectors:
     return make_vectors(form.x, form.y, form.result, form.depth)
 
 
@@ -82,7 +82,7 @@ def changed(by: Fdpa | LateFdpa, change: dict[str, int]) -> Fdpa | LateFdpa:
     return dataclasses.replace(by, **{name: getattr(by, name) + more for name, more in change.items()})
 
 
-def tells(form: Form, change: str) -> bool:
+def tells(form: MatrixInstruction, change: str) -> bool:
     """Returns whether the operands must give another result if the parameter `change` of the rule changes.
 
     Products of f16 and f8 are far above the rule's floor, so a change of the floor does not change their sums. With 32
@@ -107,7 +107,7 @@ CHANGES = ({"fraction": -1}, {"fraction": 1}, {"terms": 0}, {"floor": 1}, {"floo
     ids=lambda each: str(each) if isinstance(each, dict) else f"{each.x}-{each.y}-{each.result}-{each.by.terms}",
 )
 @pytest.mark.diagonal(change=[CHANGES[0], CHANGES[2]])
-def test_they_tell_rules_apart_M1(form: Form, change: dict[str, int]) -> None:
+def test_they_tell_rules_apart_M1(form: MatrixInstruction, change: dict[str, int]) -> None:
     inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
     if "terms" in change:
         change = {"terms": inner.terms if form.depth > inner.terms and inner == form.by else -inner.terms // 2}

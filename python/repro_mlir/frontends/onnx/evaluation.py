@@ -56,7 +56,7 @@ _OF_PAIRS = ("Gather", "GatherND")
 OWN_DOMAINS = ("", "ai.onnx")
 
 
-class Evaluation:
+class GraphEvaluation:
     """One run of a model's graph."""
 
     def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
@@ -189,7 +189,7 @@ class Evaluation:
 class _Running:
     """A node while it runs. The trace finds `run` on the call stack and reads the node's name from `origins`."""
 
-    def __init__(self, evaluation: Evaluation, *arguments: Any) -> None:
+    def __init__(self, evaluation: GraphEvaluation, *arguments: Any) -> None:
         self._evaluation = evaluation
         self._arguments = arguments
 

@@ -17,7 +17,7 @@ import torch
 from repro_mlir.base.field_checks import shown
 from repro_mlir.base.limits import VARIABLE, limits
 from repro_mlir.frontends.onnx.errors import OnnxError
-from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, Evaluation, initial_values, versions_of
+from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, GraphEvaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
 from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
@@ -59,7 +59,7 @@ def import_model(
 
     def run(weights: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         values: dict[str, Value] = {**known, **weights, **given}
-        results = Evaluation(model, origins).run(graph, values)
+        results = GraphEvaluation(model, origins).run(graph, values)
         return {output.name: _result(output.name, value) for output, value in zip(graph.output, results, strict=True)}
 
     try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.objects.device_tensors import bring_others_back
     from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
     from repro_mlir.frontends.torch.objects.module_calls import Refresh
-    from repro_mlir.frontends.torch.objects.read_values import Contents
+    from repro_mlir.frontends.torch.objects.read_values import TensorContents
     from repro_mlir.frontends.torch.objects.subject import Subject
     from repro_mlir.frontends.torch.objects.trainer_state import own_arrays, own_entries
     from repro_mlir.frontends.torch.objects.watch import (
@@ -52,7 +52,7 @@ _HOMES = {
     "CHECKPOINT_FORMAT": "objects.checkpoint",
     "CaptureError": "base.errors",
     "TorchBindings": "objects.captured_program",
-    "Contents": "objects.read_values",
+    "TensorContents": "objects.read_values",
     "FlatBatch": "objects.flat_batch",
     "Form": "objects.watch",
     "Refresh": "objects.module_calls",
@@ -87,12 +87,12 @@ __all__ = [
     "CHECKPOINT_FORMAT",
     "Binding",
     "CaptureError",
-    "Contents",
     "FlatBatch",
     "Form",
     "Refresh",
     "Stale",
     "Subject",
+    "TensorContents",
     "TorchBindings",
     "Watch",
     "bring_others_back",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import cached_property
 
 from repro_mlir.roofline.transformer.operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
-from repro_mlir.roofline.transformer.share import Sizes
+from repro_mlir.roofline.transformer.share import DeviceSizes
 
 
-class Attention(Sizes):
+class Attention(DeviceSizes):
     """The attention kernels of one device for one microbatch, from queries, keys and values to the attention output."""
 
     @cached_property

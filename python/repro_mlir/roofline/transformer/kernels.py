@@ -17,7 +17,7 @@ from repro_mlir.roofline.transformer.attention import Attention
 from repro_mlir.roofline.transformer.config import TransformerConfig
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 from repro_mlir.roofline.transformer.operations import SOFTMAX_FLOPS, Operation, Product, moved, vector
-from repro_mlir.roofline.transformer.share import Share, Sizes
+from repro_mlir.roofline.transformer.share import DeviceSizes, Share
 
 # Bytes read and written per element by PyTorch's unfused kernels for an RMS norm in f32, for complex rotations in
 # f32, and for a gate with a separate multiplication.
@@ -48,7 +48,7 @@ class _Projection:
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
 
-class Kernels(Sizes):
+class Kernels(DeviceSizes):
     """The kernels of one device for one microbatch.
 
     Args:

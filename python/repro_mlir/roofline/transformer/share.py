@@ -44,7 +44,7 @@ class Share:
     gradient_bytes: int = 4
 
 
-class Sizes:
+class DeviceSizes:
     """The sizes of one device's part of a transformer.
 
     Args:

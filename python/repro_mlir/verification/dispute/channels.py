@@ -21,7 +21,7 @@ class Silence(Exception):
     case."""
 
 
-class TooLong(Silence):
+class AnswerTooLong(Silence):
     """Raised if an answer exceeds the limit; the channel stays usable for the next question."""
 
 
@@ -33,7 +33,7 @@ class Channel(Protocol):
 
         Raises:
           Silence: if no answer arrives within `timeout` seconds.
-          TooLong: if the answer has more than `limit` bytes.
+          AnswerTooLong: if the answer has more than `limit` bytes.
         """
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class LocalChannel:
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         answer = self._prover.answer(question)
         if len(answer) > limit:
-            raise TooLong(f"an answer of {len(answer)} bytes, expected at most {limit}")
+            raise AnswerTooLong(f"an answer of {len(answer)} bytes, expected at most {limit}")
         return answer
 
     def close(self) -> None:
@@ -77,8 +77,8 @@ class SocketChannel:
                 # This process has run out of a resource; the other side is not to blame.
                 raise
             raise Silence(f"the connection broke: {error}") from None
-        except connection.TooLong as error:
-            raise TooLong(str(error)) from None
+        except connection.MessageTooLong as error:
+            raise AnswerTooLong(str(error)) from None
         except ValueError as error:
             raise Silence(str(error)) from None
 
@@ -105,7 +105,7 @@ class FileChannel:
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
         except TooLarge as error:
-            raise TooLong(str(error)) from None
+            raise AnswerTooLong(str(error)) from None
         except ReproError as error:
             raise Silence(str(error)) from None
 

@@ -32,7 +32,7 @@ class Stranger(Exception):
     """Raised if the other end does not share the token; the text states what the other end did."""
 
 
-class TooLong(ValueError):
+class MessageTooLong(ValueError):
     """Raised if a message exceeds the limit; the next message can still be received."""
 
 
@@ -64,7 +64,7 @@ class Connection:
         Raises:
           TimeoutError: if the message is incomplete at the deadline (by time.monotonic).
           EOFError, OSError: if the other end has closed the connection.
-          TooLong: if the message has more than `limit` bytes.
+          MessageTooLong: if the message has more than `limit` bytes.
           ValueError: if the keyed hash does not match, because the message was changed on its way or was replayed.
         """
         while self._unread:
@@ -73,7 +73,7 @@ class Connection:
         if size > limit:
             self._unread = size
             self._received += 1
-            raise TooLong(f"a message of {size} bytes, expected at most {limit}")
+            raise MessageTooLong(f"a message of {size} bytes, expected at most {limit}")
         message = _receive(self._socket, size, deadline)
         if not hmac.compare_digest(code, self._hash(self._receives, self._received, message)):
             raise ValueError("a message was changed in transit")

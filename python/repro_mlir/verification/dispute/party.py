@@ -30,7 +30,7 @@ from repro_mlir.program.microbatches import (
 from repro_mlir.sandbox import NoProgram, admit
 from repro_mlir.verification import merkle
 from repro_mlir.verification.dispute import quotas
-from repro_mlir.verification.dispute.channels import Channel, Silence, TooLong
+from repro_mlir.verification.dispute.channels import AnswerTooLong, Channel, Silence
 from repro_mlir.verification.dispute.messages import PROTOCOL, Message, NoMessage, Refusal, decode_answer, encode
 from repro_mlir.verification.dispute.verdict import Traffic
 from repro_mlir.verification.operators import OperatorGraph, Value
@@ -166,7 +166,7 @@ class Party:
         before = self.traffic.received
         try:
             text = self._ask({"ask": "program", "identity": identity}, _SHORT + quotas.program_bytes())["data"]
-        except TooLong as error:
+        except AnswerTooLong as error:
             message = f"{self.name}'s program: {error} (see {VARIABLE} in docs/verification/security.md)"
             raise ReproError(message) from None
         self.traffic.program += self.traffic.received - before
@@ -321,7 +321,7 @@ class Party:
         try:
             data = self._channel.exchange(asked, limit, min(self._timeout, max(self._left, 0.0)))
         except Silence as error:
-            if ask == "program" and isinstance(error, TooLong):
+            if ask == "program" and isinstance(error, AnswerTooLong):
                 raise
             raise Misconduct(f"question {ask!r}: {error}") from None
         finally:

@@ -20,7 +20,7 @@ from repro_mlir.base.numerics.tensors import TensorType, canonical_of, check_can
 from repro_mlir.verification.receipts.form import CHANGES, CHECKPOINTS
 
 
-class KeptTensors:
+class TensorFolder:
     """The tensor files in one folder of a receipt."""
 
     def __init__(self, folder: str) -> None:
@@ -78,8 +78,8 @@ class KeptTensors:
         return arrays
 
 
-checkpoints = KeptTensors(CHECKPOINTS)
+checkpoints = TensorFolder(CHECKPOINTS)
 """The files with the whole state after a record."""
 
-changes = KeptTensors(CHANGES)
+changes = TensorFolder(CHANGES)
 """The files with the tensors that a state change by the user has modified."""

@@ -41,16 +41,18 @@ class NodeInterpreter(torch.fx.Interpreter):
             raise located(origin_of_node(node), reason_of(error)) from None
 
 
-Form = tuple[torch.dtype, tuple[Any, ...]]
+TypeAndShape = tuple[torch.dtype, tuple[Any, ...]]
 """The element type and shape of a tensor."""
 
 
-def form_of(value: Any) -> Form | None:
+def form_of(value: Any) -> TypeAndShape | None:
     """Returns the element type and shape of a tensor; None for any other value."""
     return (value.dtype, tuple(value.shape)) if isinstance(value, torch.Tensor) else None
 
 
-def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[Any], Form | None] = form_of) -> None:
+def require_declared(
+    operator: Any, result: Any, expected: Any, form: Callable[[Any], TypeAndShape | None] = form_of
+) -> None:
     """Checks that the replacement of an operator returns PyTorch's element types and shapes.
 
     A difference is an error because memory is allocated for the types and shapes that PyTorch traced.
@@ -73,7 +75,7 @@ def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[
             raise CaptureError(f"{name} returns {_shown(found)}, expected {_shown(wanted)} as in PyTorch")
 
 
-def _shown(form: Form) -> str:
+def _shown(form: TypeAndShape) -> str:
     return f"{str(form[0]).removeprefix('torch.')} of shape {list(form[1])}"
 
 

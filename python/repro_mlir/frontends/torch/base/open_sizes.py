@@ -25,7 +25,7 @@ from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.program.imported import GREATEST_SIZE, Symbol
 
 Extent: TypeAlias = int | sympy.Expr
-"""An extent of a tensor: a number or an expression of the symbols of a `Sizes`."""
+"""An extent of a tensor: a number or an expression of the symbols of a `SymbolicSizes`."""
 
 _CHOICES_OF_AN_ALGORITHM = {
     ("_decomp/decompositions.py", "matmul"),
@@ -103,7 +103,7 @@ class _Open:
     dims: Mapping[int, Any]
 
 
-class Sizes:
+class SymbolicSizes:
     """The symbols of a program and the extents of its inputs as expressions of the symbols.
 
     Attributes:
@@ -261,14 +261,16 @@ class Sizes:
 # --- Dynamic shapes that users pass ---
 
 
-def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *, of_examples: bool = False) -> Sizes:
+def sizes_of_shapes(
+    model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *, of_examples: bool = False
+) -> SymbolicSizes:
     """Returns the sizes that `dynamic_shapes`, in the notation of torch.export, declares dynamic.
 
     Args:
       inputs: example inputs as for `capture`.
       dynamic_shapes: for each argument of the model, by name or in order, None or an entry for each dimension. An entry
         is a torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
-      of_examples: see `Sizes`.
+      of_examples: see `SymbolicSizes`.
     Raises:
       CaptureError: the structure of `dynamic_shapes` differs from that of the inputs, or `dynamic_shapes` names a
         dimension that a tensor does not have; example sizes with equal names differ; bounds contain no size from 1 to
@@ -279,7 +281,9 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
     leaves, _ = flatten(inputs)
     found = pytree.tree_leaves(_match(arguments, shapes, "inputs"))
     tensors = [(n, t, o) for n, t, o in zip(leaf_names(inputs), leaves, found, strict=True) if _is_tensor(t)]
-    sizes = Sizes([name for name, _, _ in tensors], [tensor for _, tensor, _ in tensors], of_examples=of_examples)
+    sizes = SymbolicSizes(
+        [name for name, _, _ in tensors], [tensor for _, tensor, _ in tensors], of_examples=of_examples
+    )
     roots: dict[str, sympy.Symbol] = {}
     for number, (name, tensor, opened) in enumerate(tensors):
         if opened.dims:
@@ -350,7 +354,7 @@ def _match(value: Any, said: Any, where: str) -> Any:
     return _Open(said)
 
 
-def _extent(sizes: Sizes, roots: dict[str, sympy.Symbol], said: Any, size: int, place: str) -> Extent:
+def _extent(sizes: SymbolicSizes, roots: dict[str, sympy.Symbol], said: Any, size: int, place: str) -> Extent:
     """Returns the extent of a dimension from the user's entry `said`; `size` is the extent in the example."""
     kind = type(said).__name__
     hint = getattr(getattr(said, "type", None), "name", None) if kind == "_DimHint" else None
@@ -382,7 +386,7 @@ def _extent(sizes: Sizes, roots: dict[str, sympy.Symbol], said: Any, size: int, 
 
 def sizes_of_exported(
     exported: torch.export.ExportedProgram, inputs: Any, *, of_examples: bool = False
-) -> Sizes | None:
+) -> SymbolicSizes | None:
     """Returns the dynamic sizes of an exported program; None if the program has no dynamic sizes.
 
     A symbol is named after the first dimension whose extent it is, such as `x_0`.
@@ -401,7 +405,7 @@ def sizes_of_exported(
     if [value.dim() for value in values] != [tensor.dim() for tensor in tensors]:
         raise CaptureError("expected example inputs of the ranks that the model was exported with, got others")
     named = [name for name in names if isinstance(held.get(name), torch.Tensor)]
-    sizes = Sizes(named, tensors, of_examples=of_examples)
+    sizes = SymbolicSizes(named, tensors, of_examples=of_examples)
     known: dict[sympy.Symbol, sympy.Symbol] = {}
     for name, value, tensor in zip(named, values, tensors, strict=True):
         for dim, extent in enumerate(value.shape):

@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.base.torch_mlir_names import ir
 
 _COMPARISONS = {
@@ -37,7 +37,7 @@ class ExtentWriter:
     """Writes, at the beginning of `main`, operations that compute integers and conditions from the program's
     symbols."""
 
-    def __init__(self, main: ir.OpView, sizes: Sizes, first_input: int) -> None:
+    def __init__(self, main: ir.OpView, sizes: SymbolicSizes, first_input: int) -> None:
         self._sizes = sizes
         self._block = main.regions[0].blocks[0]
         self._first_input = first_input
@@ -121,7 +121,7 @@ class ExtentWriter:
         return None if result is None else created.result
 
 
-def extent_maps(sizes: Sizes) -> list[ir.AffineMap | None]:
+def extent_maps(sizes: SymbolicSizes) -> list[ir.AffineMap | None]:
     """Returns for each input the map from the symbols to the input's extents; None for an input without symbols. Raises
     CaptureError if an extent is not an affine expression such as 2 * batch + 1."""
 

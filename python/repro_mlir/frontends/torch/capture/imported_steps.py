@@ -16,7 +16,7 @@ from repro_mlir.base.files.cache import cached
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.capture.microbatch_reduction import origin_of_values
 from repro_mlir.frontends.torch.capture.steps import StateTensor, Step
 from repro_mlir.frontends.torch.capture.traced_steps import TracedStep, trace_step
@@ -129,7 +129,7 @@ def _lowered(step: Step, traced: TracedStep) -> _Lowered:
 
 
 def lowered_text(
-    step: Step, graph: torch.fx.GraphModule, entries: Sequence[StateTensor], sizes: Sizes | None = None
+    step: Step, graph: torch.fx.GraphModule, entries: Sequence[StateTensor], sizes: SymbolicSizes | None = None
 ) -> str:
     """Lowers a graph to imported linalg."""
     # Imported here because the import of torch-mlir takes half a second, which a cache hit saves.

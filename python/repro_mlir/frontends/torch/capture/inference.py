@@ -12,7 +12,7 @@ import torch
 
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
-from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
 from repro_mlir.frontends.torch.capture.imported_steps import import_step, lowered_text
 from repro_mlir.frontends.torch.capture.step_results import Results
@@ -69,7 +69,7 @@ def capture_function(
 def capture_symbolic(
     model: torch.nn.Module,
     example_inputs: Any,
-    make_sizes: Callable[[bool], Sizes],
+    make_sizes: Callable[[bool], SymbolicSizes],
     options: CaptureOptions = DEFAULTS,
 ) -> SymbolicImport:
     """Captures inference as `capture_inference` does, with dynamic sizes.
@@ -118,7 +118,7 @@ def capture_symbolic(
     )
 
 
-def _require_known_extents(graph: torch.fx.Graph, sizes: Sizes) -> None:
+def _require_known_extents(graph: torch.fx.Graph, sizes: SymbolicSizes) -> None:
     """Raises CaptureError if an extent is neither a number nor an expression of the dynamic sizes."""
     for node in graph.nodes:
         value = node.meta.get("val")

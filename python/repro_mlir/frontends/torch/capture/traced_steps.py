@@ -16,7 +16,7 @@ from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.frontends.torch.base.batch_leaves import named_leaves
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.capture.steps import StateTensor, Step
 from repro_mlir.frontends.torch.objects.captured_program import Role
 from repro_mlir.frontends.torch.objects.kept_tensors import kept_tensors
@@ -80,7 +80,7 @@ class TracedStep:
         return [*self.own, *self.random]
 
 
-def trace_step(step: Step, options: CaptureOptions, sizes: Sizes | None = None) -> TracedStep:
+def trace_step(step: Step, options: CaptureOptions, sizes: SymbolicSizes | None = None) -> TracedStep:
     """Traces a step with `sizes`; if None, with the sizes of the step's tensors.
 
     Raises:

@@ -12,7 +12,7 @@ import torch.fx
 
 from repro_mlir.frontends.base.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
-from repro_mlir.frontends.torch.base.open_sizes import Sizes
+from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.base.repro_operations import OperationCalls
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node, origin_of_trace
 from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter, extent_maps
@@ -63,7 +63,7 @@ def lower(
     results: Sequence[str],
     *,
     name_nodes: bool = False,
-    sizes: Sizes | None = None,
+    sizes: SymbolicSizes | None = None,
 ) -> str:
     """Lowers a graph to MLIR generic text.
 
@@ -301,7 +301,7 @@ def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Se
     main.attributes["repro.num_state"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), num_state)
 
 
-def _mark_sizes(main: ir.OpView, sizes: Sizes, num_state: int) -> None:
+def _mark_sizes(main: ir.OpView, sizes: SymbolicSizes, num_state: int) -> None:
     """Sets the attributes for symbols and extents (docs/contributors/architecture.md)."""
     bounds = ", ".join(f"{symbol.least}, {symbol.most}" for symbol in sizes.symbols)
     main.attributes["repro.symbols"] = ir.ArrayAttr.get([ir.StringAttr.get(symbol.name) for symbol in sizes.symbols])

@@ -30,7 +30,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Place:
+class ValueLocation:
     """The location of a value: in a module, in the globals of a function or in a variable of an enclosing function."""
 
     owner: torch.nn.Module | dict[str, Any] | types.CellType
@@ -67,11 +67,11 @@ class Mark:
     """A placeholder for a changing value while the user's objects are inspected."""
 
 
-def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
+def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, ValueLocation]:
     """Returns the locations of values that a step may read, keyed by their names in a `Form`: attributes of modules,
     globals of the functions of model and loss, variables of enclosing functions. A name with several locations has no
     entry."""
-    found: dict[str, list[Place]] = {}
+    found: dict[str, list[ValueLocation]] = {}
     functions = [loss_fn]
     for root, module in (("model", model), ("loss_fn", loss_fn)):
         if isinstance(module, torch.nn.Module):
@@ -79,7 +79,7 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
                 functions.append(type(inner).forward)
                 for key in inner.__dict__:
                     name = f"{root}.{path}.{key}" if path else f"{root}.{key}"
-                    found.setdefault(name, []).append(Place(inner, key))
+                    found.setdefault(name, []).append(ValueLocation(inner, key))
     seen: set[int] = set()
     for function in functions:
         function = getattr(function, "__func__", function)
@@ -88,7 +88,7 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
         seen.add(id(function))
         code = function.__code__
         for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-            found.setdefault(f"{variable} of {function.__qualname__}", []).append(Place(cell, variable))
+            found.setdefault(f"{variable} of {function.__qualname__}", []).append(ValueLocation(cell, variable))
         if (
             is_user_file(code.co_filename)
             and not is_package_file(code.co_filename)
@@ -96,7 +96,7 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
         ):
             seen.add(id(function.__globals__))
             for key in function.__globals__:
-                found.setdefault(key, []).append(Place(function.__globals__, key))
+                found.setdefault(key, []).append(ValueLocation(function.__globals__, key))
     return {name: places[0] for name, places in found.items() if len(places) == 1}
 
 

@@ -87,7 +87,7 @@ _NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weak
 """Entries of classes that do not affect what a step computes."""
 
 _OF_TENSORS = "grad", "grad_fn", "is_leaf", "retains_grad", "_version"
-"""Attributes of tensors that neither `Contents` nor `_facts` covers."""
+"""Attributes of tensors that neither `TensorContents` nor `_facts` covers."""
 
 _OF_FUNCTIONS = "__annotations__", "__doc__", "__module__", "__name__", "__qualname__"
 """Attributes of functions that are not in a function's namespace."""
@@ -814,7 +814,7 @@ def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[st
     return frozenset(found)
 
 
-class Contents:
+class TensorContents:
     """The contents of tensors and arrays, to detect writes."""
 
     def __init__(self, values: Iterable[_Held]) -> None:

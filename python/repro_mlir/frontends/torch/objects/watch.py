@@ -24,7 +24,14 @@ from repro_mlir.frontends.torch.base.torch_internals import GLOBAL_HOOKS, GLOBAL
 from repro_mlir.frontends.torch.objects.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.objects.device_tensors import as_they_are
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
-from repro_mlir.frontends.torch.objects.read_values import PLUMBING, Contents, Looked, Recording, contents, find_reads
+from repro_mlir.frontends.torch.objects.read_values import (
+    PLUMBING,
+    Looked,
+    Recording,
+    TensorContents,
+    contents,
+    find_reads,
+)
 from repro_mlir.frontends.torch.objects.subject import Subject
 from repro_mlir.frontends.torch.trace.tracing import TRACE_LOCK
 
@@ -58,7 +65,7 @@ class Watch:
         self,
         subject: Subject,
         held: Sequence[torch.Tensor],
-        constants: Contents,
+        constants: TensorContents,
         changing: ChangingValues | None = None,
         recording: Recording | None = None,
     ) -> None:
@@ -78,7 +85,7 @@ class Watch:
         self,
         subject: Subject,
         held: Sequence[torch.Tensor],
-        constants: Contents,
+        constants: TensorContents,
         changing: ChangingValues | None,
         recording: Recording | None,
     ) -> None:
@@ -87,7 +94,7 @@ class Watch:
         self._parameters = list(model.parameters())
         self._held = [*held]
         self._constants = constants
-        self._read = Contents(tensor for tensor in reads.tensors.values() if tensor not in constants)
+        self._read = TensorContents(tensor for tensor in reads.tensors.values() if tensor not in constants)
         beside = () if subject.average is None else subject.average.modules()
         self._views = [*_views([*model.modules(), *beside, *reads.modules.values()], self._parameters)]
         if subject.optimizer is not None:

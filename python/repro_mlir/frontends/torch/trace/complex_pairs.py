@@ -15,8 +15,8 @@ import torch.fx
 from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import (
-    Form,
     NodeInterpreter,
+    TypeAndShape,
     form_of,
     functional,
     require_declared,
@@ -168,7 +168,7 @@ class _OnPairs(NodeInterpreter):
         return super().run(*arguments, **options)
 
 
-def _form(value: Any) -> Form | None:
+def _form(value: Any) -> TypeAndShape | None:
     if not isinstance(value, Pair):
         return form_of(value)
     re, im = form_of(value.re), form_of(value.im)

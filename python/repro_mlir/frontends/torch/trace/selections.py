@@ -17,8 +17,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import (
-    Form,
     NodeInterpreter,
+    TypeAndShape,
     form_of,
     functional,
     require_declared,
@@ -320,7 +320,7 @@ class _OverAllRows(NodeInterpreter):
         return Rows(which.reshape([-1]), key, origin_of_node(self.current))
 
 
-def _form(value: Any) -> Form | None:
+def _form(value: Any) -> TypeAndShape | None:
     """Returns `form_of` a value, with -1 for an extent that depends on tensor values."""
     if isinstance(value, Selected):
         return value.tensor.dtype, tuple(-1 if chosen(dim) else extent_of(dim) for dim in value.dims)
