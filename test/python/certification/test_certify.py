@@ -43,8 +43,24 @@ def files(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
-def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
-    result = certify(tmp_path / "made", "--json", "-o", str(tmp_path / "copy.json"))
+TURING = [f"k8.{result}.f16.f16.{result}" for result in ("f32", "f16")]
+HOPPER = [
+    *(f"k{depth}.f32.{name}.{name}.f32" for name in ("f16", "bf16") for depth in (8, 16)),
+    *(f"k{depth}.f32.tf32.tf32.f32" for depth in (4, 8)),
+    *(f"k32.f32.{name}.{name}.f32" for name in ("e4m3", "e5m2")),
+    *(f"k{depth}.f16.f16.f16.f16" for depth in (8, 16)),
+    *(f"k32.f16.{name}.{name}.f16" for name in ("e4m3", "e5m2")),
+]
+
+
+@pytest.mark.parametrize(
+    ("capability", "unit", "instructions"),
+    [pytest.param("7.5", "turing", TURING, id="turing"), pytest.param("9.0", "hopper", HOPPER, id="hopper")],
+)
+@pytest.mark.exhaustive("hopper")
+def test_a_device_of_its_class_M3(tmp_path: Path, capability: str, unit: str, instructions: list[str]) -> None:
+    written = "--json", "-o", str(tmp_path / "copy.json")
+    result = certify(tmp_path / "made", *written, REPRO_STUB_CAPABILITY=capability)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["differing"] == []
@@ -56,18 +72,12 @@ def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
     assert certificate == read_certificate(tmp_path / "made" / name)
     assert json.loads(json.dumps(certificate.as_json())) == value
     assert {each.images for each in certificate.instructions} == {("PTX",)}
-    assert (certificate.device, certificate.unit.name) == ("PTX emulator", "hopper")
+    assert (certificate.device, certificate.unit.name) == ("PTX emulator", unit)
     opcodes = [
         ".".join(each.opcode.removeprefix("mma.sync.aligned.m16n8").split(".row.col."))
         for each in certificate.instructions
     ]
-    assert opcodes == [
-        *(f"k{depth}.f32.{name}.{name}.f32" for name in ("f16", "bf16") for depth in (8, 16)),
-        *(f"k{depth}.f32.tf32.tf32.f32" for depth in (4, 8)),
-        *(f"k32.f32.{name}.{name}.f32" for name in ("e4m3", "e5m2")),
-        *(f"k{depth}.f16.f16.f16.f16" for depth in (8, 16)),
-        *(f"k32.f16.{name}.{name}.f16" for name in ("e4m3", "e5m2")),
-    ]
+    assert opcodes == instructions
     assert all(each.results == 1 << 20 for each in certificate.instructions)
 
 
