@@ -10,8 +10,8 @@ import torch
 import transformers
 from repro_mlir.integrations.transformers import ReproTrainer
 
-HASHES = {"gpt2": "", "llama": ""}
-"""The hashes of the states with transformers 5.24.0."""
+HASHES = {"gpt2": "9f83694d4452", "llama": "38c1b6047713"}
+"""The first digits of the hashes of the states with transformers 5.24.0."""
 
 GPT2 = dict(vocab_size=31, n_positions=16, n_embd=16, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 LLAMA = dict(
@@ -40,4 +40,4 @@ def test_a_run_of_the_trainer(name: str, tmp_path: Path) -> None:
     trainer = ReproTrainer(model=model, args=arguments, train_dataset=data)
     trainer.train()
     assert len([entry for entry in trainer.state.log_history if "loss" in entry]) == 3
-    assert trainer.compiled.state_hash() == HASHES[name]
+    assert trainer.compiled.state_hash()[:12] == HASHES[name]

@@ -6,5 +6,5 @@
 The code covers errors and the user's source lines (`errors`, `source_lines`), the leaves of a batch (`batch_leaves`),
 dynamic sizes as symbols (`open_sizes`, `symbolic_extents`), operations of the repro dialect in a graph
 (`repro_operations`), checks of the user's objects (hooks, modes, classes of Python objects), and PyTorch's private
-names (`torch_internals`).
+names (`torch_internals`) and those of torch-mlir (`torch_mlir_names`).
 """

@@ -97,6 +97,14 @@ with private_names("torch"):
     GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
     """The step hooks that apply to all optimizers."""
 
+    # The functions and the constant that are replaced within traces (below).
+    _ = (
+        torch._check_with,
+        torch._higher_order_ops.utils._hop_compile_and_call,
+        torch.fx.experimental.proxy_tensor.CONSTANT_NUMEL_LIMIT,
+        torch.fx.experimental.proxy_tensor.proxy_call,
+    )
+
 warn_if_untried("torch", "torch-mlir")
 
 _LATE = {

@@ -656,6 +656,7 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.embedding: _embedding,
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
+    F.grouped_mm: _grouped_mm,
     internals.grouped_mm: _grouped_mm,
     F.interpolate: _interpolate,
     F.softshrink: _softshrink,
@@ -668,9 +669,6 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.einsum: _of_selection(_einsum, torch.einsum),
     **PACKED,
 }
-if hasattr(F, "grouped_mm"):
-    # PyTorch 2.10 added the function.
-    _COMPOSITIONS[F.grouped_mm] = _grouped_mm
 for _name, _replaced in {
     "upsample_linear1d": linear,
     "upsample_bilinear2d": linear,
