@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import enum
-import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.hints import with_hint
 from repro_mlir.base.near_names import did_you_mean
 from repro_mlir.base.printing import foreign, tell
 
@@ -120,7 +120,7 @@ def run_command(
         sys.stdout.flush()
         return status
     except ReproError as error:
-        return _fail(program, f"error: {_with_hint(str(error))}")
+        return _fail(program, f"error: {with_hint(str(error), error.__traceback__)}")
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130)
     except BrokenPipeError:
@@ -129,7 +129,7 @@ def run_command(
         return 141
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        return _fail(program, f"error: {_with_hint(f'{place}{error.strerror or error}')}")
+        return _fail(program, f"error: {with_hint(f'{place}{error.strerror or error}', error.__traceback__)}")
     except MemoryError:
         return _fail(program, "error: not enough memory: end other programs, or use a smaller model or batch")
     except SystemExit as error:
@@ -141,27 +141,6 @@ def run_command(
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
         report = "report this fault with the command and the versions that repro --version prints"
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place}): {report}")
-
-
-_HINTS = {
-    errno.ENOENT: "check the path",
-    errno.ENOTDIR: "check the path",
-    errno.EISDIR: "give the path of a file",
-    errno.EEXIST: "give another path",
-    errno.EACCES: "check the permissions of the path",
-    errno.EPERM: "check the permissions of the path",
-    errno.EROFS: "give a path on another file system",
-    errno.ENOSPC: "free space, or give a path on another file system",
-    errno.EDQUOT: "free space, or give a path on another file system",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.EADDRINUSE: "give another address or port",
-}
-"""Hints by the `errno` value of an error."""
-
-
-def _with_hint(message: str) -> str:
-    """Adds what the user can do to a message that ends with an error of the operating system."""
-    return next((f"{message}: {hint}" for code, hint in _HINTS.items() if message.endswith(os.strerror(code))), message)
 
 
 def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse.Namespace], int]) -> int:

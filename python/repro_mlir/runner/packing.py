@@ -18,6 +18,7 @@ _MODULES = (
     "base/command_line.py",
     "base/constant_attributes.py",
     "base/errors.py",
+    "base/hints.py",
     "base/limits.py",
     "base/near_names.py",
     "base/printing.py",

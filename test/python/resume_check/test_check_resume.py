@@ -240,7 +240,10 @@ assert "repro_mlir.resume_check.check" in sys.modules
 assert not {"torch", "repro_mlir.ir", "repro_mlir._mlir_libs._mlir"} & {*sys.modules}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "repro: error: none.py: expected a script, found no file\n")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "repro: error: none.py: expected a script, found no file: check the path\n",
+    )
 
 
 @pytest.mark.exhaustive

@@ -137,7 +137,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     """
     file = Path(path)
     if not file.is_file():
-        raise ReproError(f"{path}: expected a script, found no file")
+        raise ReproError(f"{path}: expected a script, found no file: check the path")
     _require_packages()
     spec = importlib.util.spec_from_file_location("repro_script", file)
     if spec is None or spec.loader is None:

@@ -1,0 +1,93 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Adds what the user can do to an error message that does not say it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from types import TracebackType
+
+_OF_SYSTEM = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "give the path of a file",
+    errno.EEXIST: "give another path",
+    errno.EACCES: "check the permissions of the path",
+    errno.EPERM: "check the permissions of the path",
+    errno.EROFS: "give a path on another file system",
+    errno.ENOSPC: "free space, or give a path on another file system",
+    errno.EDQUOT: "free space, or give a path on another file system",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EADDRINUSE: "give another address or port",
+}
+"""Hints by the `errno` value of an error of the operating system."""
+
+HINTS = {
+    "": "check the arguments of this call",
+    "base": "check the value that the message names",
+    "base.files": "check this file, or write it again",
+    "base.tensors": "give arrays of the expected shape and element type",
+    "bundle": "repro compile --help describes bundles",
+    "cli": "the command's --help describes its arguments",
+    "compilation": "repro targets lists the targets",
+    "conformance": "repro vectors --help describes folders and libraries",
+    "distributed": "start all ranks again with the same arguments",
+    "execute": "repro targets lists what this machine runs",
+    "frontends": "change the script, model or function that is captured",
+    "generation": "check the model and the prompt",
+    "gradient_compression": "change the compression method",
+    "integrations": "check the model folder and the versions that repro doctor lists",
+    "precision": "change the recipe; repro precision --list names the known ones",
+    "precision_report": "repro precision --help describes the arguments",
+    "program": "write the program again with repro compile",
+    "program_training": "change the program or the arguments of training_step",
+    "random": "check the arguments of this call",
+    "reference": "write the program again with repro compile",
+    "resume_check": "repro check-resume --help describes scripts and commands",
+    "roofline": "repro roofline --help describes machines and presets",
+    "runner": "repro doctor says what this machine can do",
+    "sandbox": "check the file; REPRO_MLIR_LIMITS changes the limits",
+    "sandbox_worker": "check the file; REPRO_MLIR_LIMITS changes the limits",
+    "script_runs": "check the script and the targets",
+    "serving": "repro serve --help describes the options",
+    "tensor_dumps": "repro diff --help describes dumps, patterns and manifests",
+    "train": "change the options or batches of the script",
+    "verification": "get the receipt or its files again, or check the path",
+}
+"""Hints by room, for the errors that a room raises: the longest name that begins the module's name counts."""
+
+_TELLS = re.compile(
+    r"(?:[:;,] |\()(?:or |then )?(?:add|ask|apt-get|build|call|change|check|choose|compile|convert|delete|do|end|export"
+    r"|free|get|give|install|leave|load|make|move|name|open|pass|pip|put|raise|read|record|reduce|remove|repeat|replace"
+    r"|report|repro|resume|run|save|see|set|start|take|train|try|use|wait|write) |did you mean|docs/|--help\b"
+)
+"""Finds the part of a message that says what to do."""
+
+
+def with_hint(message: str, traceback: TracebackType | None) -> str:
+    """Returns the message of an error that was raised at `traceback`, with what the user can do, unless it says that
+    itself."""
+    for code, hint in _OF_SYSTEM.items():
+        if message.endswith(os.strerror(code)):
+            return f"{message}: {hint}"
+    return message if _TELLS.search(message) else f"{message}: {hint_of(_module(traceback))}"
+
+
+def hint_of(module: str) -> str:
+    """Returns the hint for errors that a module raises, such as "frontends.torch.scripts"."""
+    rooms = [room for room in HINTS if not room or f"{module}.".startswith(f"{room}.")]
+    return HINTS[max(rooms, key=len)]
+
+
+def _module(traceback: TracebackType | None) -> str:
+    """Returns the innermost module of this package in a traceback, relative to the package."""
+    package = __name__.partition(".")[0] + "."
+    found = ""
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        found = name.removeprefix(package) if name.startswith(package) else found
+        traceback = traceback.tb_next
+    return found
