@@ -193,7 +193,7 @@ def test_long_loops_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: Any) -> None:
         raise AssertionError("a node of the loop was evaluated")
 
-    monkeypatch.setattr("repro_mlir.frontends.onnx.evaluation.Evaluation._subgraph", fail)
+    monkeypatch.setattr("repro_mlir.frontends.onnx.evaluation.GraphEvaluation._subgraph", fail)
     with pytest.raises(ReproError, match=r"\(Loop\): expected at most 20,000 runs of nodes"):
         load(loop(10**9))
 
