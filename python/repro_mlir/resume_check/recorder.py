@@ -185,7 +185,7 @@ def _number(value: Any) -> bool | int | float | complex | None:
     """Returns a truth value or a number of Python or NumPy as one of Python, None for any other value. Python refuses
     to print integers with very many bits."""
     numpy = sys.modules.get("numpy")
-    if isinstance(value, getattr(numpy, "generic", ())):
+    if numpy is not None and isinstance(value, numpy.generic):
         value = value.item()
     if isinstance(value, (float, complex)) or (isinstance(value, int) and value.bit_length() <= 1024):
         return value
