@@ -33,8 +33,8 @@ def page(comparison: Comparison) -> str:
     )
     listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     different = _note(comparison.different, "differ")
-    rows = sum(map(len, (*comparison.missing, *comparison.missing_steps))) + sum(comparison.unlisted)
-    alone = _note(rows, "are only in one side")
+    listed_rows = sum(len(each) for each in comparison.missing) + sum(len(each) for each in comparison.missing_steps)
+    alone = _note(listed_rows + sum(comparison.unlisted), "are only in one side")
     body = f"""<header>
 <h1 id="title"></h1>
 <dl class="facts">{listed}</dl>

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import repro_mlir
-from repro_mlir.base.hints import HINTS, hint_of, with_hint
+from repro_mlir.base.hints import HINTS, with_hint
 from repro_mlir.cli.main import main
 
 PACKAGE = Path(repro_mlir.__file__).parent
@@ -38,7 +38,9 @@ def user_errors() -> set[str]:
 
 def raising_modules() -> set[str]:
     errors = user_errors() | {"located"}
-    raises = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    raises = [
+        (module, node) for module, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Raise)
+    ]
     return {module for module, node in raises if name_of(node.exc) in errors}
 
 
@@ -48,7 +50,9 @@ def test_each_room_that_raises_has_a_hint() -> None:
     used = {max((room for room in HINTS if not room or f"{each}.".startswith(f"{room}.")), key=len) for each in modules}
     assert used == set(HINTS)
     # The hint without a room is that of the modules that are in none.
-    assert [each for each in modules if "." in each and hint_of(each) is HINTS[""] and not each.startswith("random.")] == []
+    assert [
+        each for each in modules if "." in each and hint_of(each) is HINTS[""] and not each.startswith("random.")
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -59,7 +63,7 @@ def test_each_room_that_raises_has_a_hint() -> None:
         ("expected a (see repro train --help)", "expected a (see repro train --help)"),
         ("a is missing: pip install a", "a is missing: pip install a"),
         ("cannot write x: Permission denied", "cannot write x: Permission denied: check the permissions of the path"),
-        # A verb in the middle of a description is no advice.
+        # A verb in the middle of a description does not count.
         ("expected to check, got nothing", "expected to check, got nothing: check the arguments of this call"),
     ],
 )
