@@ -295,7 +295,7 @@ void Decoder::decodeCall(const Statement &statement) {
     if (function.name == name && function.defined && !function.entry)
       callee = &function;
   if (!callee || at != operands.size()) {
-    fail("call of '" + name + "', which is no function of this module");
+    fail("call of '" + name + "', which is not a function of this module");
     return;
   }
   if (guard != noValue) {

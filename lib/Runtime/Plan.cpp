@@ -290,7 +290,7 @@ Error repro_runtime::readPlan(Bytes bytes, Plan &plan) {
            "is too large";
   if (reader.at != bytes.size)
     return "damaged launch plan: " + std::to_string(bytes.size - reader.at) +
-           " bytes behind its end";
+           " bytes after its end";
   if (Error error = check(result); !error.empty())
     return "damaged launch plan: " + error;
   plan = std::move(result);

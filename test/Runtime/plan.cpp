@@ -141,7 +141,7 @@ static void testBytes(const Plan &plan) {
   const std::string bytes = writePlan(plan);
   for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_ERROR(read(bytes.substr(0, size)), "launch plan");
-  EXPECT_ERROR(read(bytes + '\0'), "1 bytes behind its end");
+  EXPECT_ERROR(read(bytes + '\0'), "1 bytes after its end");
   auto changed = [&](size_t at, uint32_t number) {
     std::string result = bytes;
     for (unsigned i = 0; i < 4; ++i)

@@ -544,7 +544,7 @@ struct ConvertLinalgToRepro
     for (linalg::LinalgOp op : named) {
       rewriter.setInsertionPoint(op);
       if (failed(linalg::generalizeNamedOp(rewriter, op))) {
-        op.emitOpError("has no form as linalg.generic on tensors");
+        op.emitOpError("cannot be written as a linalg.generic on tensors");
         return signalPassFailure();
       }
     }

@@ -54,7 +54,7 @@ static LogicalResult getSegments(Operation *op, unsigned inputs,
       !op->getRegion(0).hasOneBlock())
     return op->emitOpError("expected ")
            << inputs << " inputs, " << outputs
-           << " outputs with as many results, and one block, got "
+           << " outputs, a result for each output, and one block, got "
            << op->getNumOperands() << " operands and " << op->getNumResults()
            << " results";
   for (Type type : op->getOperandTypes())
@@ -366,7 +366,7 @@ struct ConvertTMTensorToRepro
       else if (name == "topk")
         result = convertTopK(rewriter, op);
       else
-        op->emitOpError("has no meaning here: expected tm_tensor.scatter, "
+        op->emitOpError("is not supported: expected tm_tensor.scatter, "
                         "tm_tensor.scan, tm_tensor.sort or tm_tensor.topk");
       if (failed(result))
         return signalPassFailure();

@@ -144,7 +144,7 @@ def block_format(stored: Sequence[int], element: ElementType) -> StoredFormat:
     scale = _scale(numbers)
     numbers.expect_end()
     if direction is not Direction.STOCHASTIC:
-        _expect(bits == 0 and layout == "site", f"(Q3) expected random bits of a stochastic rounding alone, got {bits}")
+        _expect(bits == 0 and layout == "site", f"(Q3) expected random bits only for a stochastic rounding, got {bits}")
     else:
         _expect(1 <= bits <= 32, f"(Q3) expected 1 to 32 random bits, got {bits}")
         _expect(layout == "site" or bits == 16, f"(Q3) expected 16 random bits of `ptx`, got {bits}")
@@ -178,7 +178,7 @@ def _element_format(element: ElementType, symmetric: bool) -> Format:
     if form is None:
         known = "f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN or i8"
         raise InvalidFormat(f"(Q1) expected elements of {known}, got {element.name}")
-    _expect(symmetric, "(Q1) expected i8 where the least integer is taken")
+    _expect(symmetric, f"(Q1) expected i8 for a format that is not symmetric, got {element.name}")
     return form
 
 

@@ -94,7 +94,7 @@ func.func @dynamic(%k: tensor<?xf32>) -> tensor<?xf32> {
 // -----
 
 func.func @unknown(%k: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @+1 {{has no meaning here: expected tm_tensor.scatter, tm_tensor.scan, tm_tensor.sort or tm_tensor.topk}}
+  // expected-error @+1 {{is not supported: expected tm_tensor.scatter, tm_tensor.scan, tm_tensor.sort or tm_tensor.topk}}
   %0 = "tm_tensor.attention"(%k) : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }

@@ -40,7 +40,7 @@ launch.plan @main states() inputs(%x: f32) outputs() arena(%a: memref<64xi8>) li
 
 // -----
 
-// expected-error @+1 {{expected one argument behind the outputs, the arena, got 2}}
+// expected-error @+1 {{expected one argument after the outputs, the arena, got 2}}
 "launch.plan"() <{sym_name = "main", num_states = 0 : i64, num_inputs = 0 : i64, num_outputs = 0 : i64, names = [""], live_bytes = 0 : i64, messages = []}> ({
 ^bb0(%s: memref<4xf32>, %a: memref<64xi8>):
 }) : () -> ()
@@ -71,7 +71,7 @@ launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<
 func.func private @copy(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access write>}, memref<?xi8>, memref<1xi64>, index, index)
 
 launch.plan @main states(%s: memref<4xf32>) inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
-  // expected-error @+1 {{has 1 buffers, but '@copy' takes 6 arguments, of which 4 are no buffers}}
+  // expected-error @+1 {{has 1 buffers, but '@copy' takes 6 arguments, of which 4 are not buffers}}
   launch.dispatch @copy(%s) : memref<4xf32>
 }
 

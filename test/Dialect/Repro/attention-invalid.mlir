@@ -233,7 +233,7 @@ func.func @K5_value_gradient(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32>, %v: 
 
 func.func @K5_gradient_without_mask(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<6x7x5xf32>, %g: tensor<6x10x5xf32>,
     %o: tensor<6x10x5xf32>, %m: tensor<6x10xf32>) {
-  // expected-error @+1 {{(K5) expected the gradient of a mask where that is of numbers, and nowhere else}}
+  // expected-error @+1 {{(K5) expected 'mask_gradient' if and only if the mask is of numbers}}
   %0:4 = repro.attention_gradient block = 4 scale = 0.5
       ins(%q, %k, %v : tensor<6x10x4xf32>, tensor<2x7x4xf32>, tensor<6x7x5xf32>) gradient(%g : tensor<6x10x5xf32>)
       results(%o, %m, %m : tensor<6x10x5xf32>, tensor<6x10xf32>, tensor<6x10xf32>)
@@ -245,7 +245,7 @@ func.func @K5_gradient_without_mask(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32
 
 func.func @K5_gradient_of_booleans(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<6x7x5xf32>, %g: tensor<6x10x5xf32>,
     %o: tensor<6x10x5xf32>, %m: tensor<6x10xf32>, %mask: tensor<6x10x7xi1>) {
-  // expected-error @+1 {{(K5) expected the gradient of a mask where that is of numbers, and nowhere else}}
+  // expected-error @+1 {{(K5) expected 'mask_gradient' if and only if the mask is of numbers}}
   %0:4 = repro.attention_gradient block = 4 scale = 0.5 mask(%mask : tensor<6x10x7xi1>)
       ins(%q, %k, %v : tensor<6x10x4xf32>, tensor<2x7x4xf32>, tensor<6x7x5xf32>) gradient(%g : tensor<6x10x5xf32>)
       results(%o, %m, %m : tensor<6x10x5xf32>, tensor<6x10xf32>, tensor<6x10xf32>)
@@ -257,7 +257,7 @@ func.func @K5_gradient_of_booleans(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32>
 
 func.func @K5_mask_without_gradient(%q: tensor<6x10x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<6x7x5xf32>, %g: tensor<6x10x5xf32>,
     %o: tensor<6x10x5xf32>, %m: tensor<6x10xf32>, %mask: tensor<6x10x7xf32>) {
-  // expected-error @+1 {{(K5) expected the gradient of a mask where that is of numbers, and nowhere else}}
+  // expected-error @+1 {{(K5) expected 'mask_gradient' if and only if the mask is of numbers}}
   %0:3 = repro.attention_gradient block = 4 scale = 0.5 mask(%mask : tensor<6x10x7xf32>)
       ins(%q, %k, %v : tensor<6x10x4xf32>, tensor<2x7x4xf32>, tensor<6x7x5xf32>) gradient(%g : tensor<6x10x5xf32>)
       results(%o, %m, %m : tensor<6x10x5xf32>, tensor<6x10xf32>, tensor<6x10xf32>)

@@ -951,7 +951,7 @@ func.func @fold_constant_inits_type(%x: memref<4x8xf32>, %o: memref<4xf32>) {
 
 // -----
 
-// expected-error @+1 {{expected 'repro.init' on a repro.fold alone}}
+// expected-error @+1 {{expected 'repro.init' only on a repro.fold}}
 func.func @fold_constant_inits_place() attributes {repro.init = [0.0 : f32]} {
   return
 }
@@ -1259,7 +1259,7 @@ func.func @R2_bernoulli_element(%seed: i64, %step: i64, %o: tensor<8xf32>) {
 // -----
 
 func.func @R2_bernoulli_probability(%seed: i64, %step: i64, %o: tensor<8xi1>) {
-  // expected-error @+1 {{(R2) expected 'probability' with 'bernoulli' alone}}
+  // expected-error @+1 {{(R2) expected 'probability' only with 'bernoulli'}}
   %0 = repro.random bernoulli site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xi1>) -> tensor<8xi1>
   return
 }
@@ -1267,7 +1267,7 @@ func.func @R2_bernoulli_probability(%seed: i64, %step: i64, %o: tensor<8xi1>) {
 // -----
 
 func.func @R2_uniform_probability(%seed: i64, %step: i64, %o: tensor<8xf32>) {
-  // expected-error @+1 {{(R2) expected 'probability' with 'bernoulli' alone}}
+  // expected-error @+1 {{(R2) expected 'probability' only with 'bernoulli'}}
   %0 = repro.random uniform probability = 0.5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -1291,7 +1291,7 @@ func.func @R2_probability_NaN(%seed: i64, %step: i64, %o: tensor<8xi1>) {
 // -----
 
 func.func @R2_normal_range(%seed: i64, %step: i64, %o: tensor<8xf32>) {
-  // expected-error @+1 {{(R2) expected 'range' with 'randint' alone}}
+  // expected-error @+1 {{(R2) expected 'range' only with 'randint'}}
   %0 = repro.random normal range = 5 site = 0 ins(%seed, %step : i64, i64) outs(%o : tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -1362,12 +1362,12 @@ func.func @S5_powi_shapes(%x: vector<4xf32>, %n: vector<8xi32>) {
 // Formats of blocks (Q1) to (Q3)
 //===----------------------------------------------------------------------===//
 
-// expected-error @+1 {{(Q3) expected random bits of a stochastic rounding alone, got 8}}
+// expected-error @+1 {{(Q3) expected random bits only for a stochastic rounding, got 8}}
 func.func private @Q3_bits_of_sr_alone() attributes {a = #repro.rounding<direction = rne, bits = 8>}
 
 // -----
 
-// expected-error @+1 {{(Q3) expected random bits of a stochastic rounding alone, got 0}}
+// expected-error @+1 {{(Q3) expected random bits only for a stochastic rounding, got 0}}
 func.func private @Q3_layout_of_sr_alone() attributes {a = #repro.rounding<direction = rz, layout = ptx>}
 
 // -----
@@ -1462,7 +1462,7 @@ func.func private @Q1_element() attributes {a = #repro.block_format<element = f8
 
 // -----
 
-// expected-error @+1 {{(Q1) expected i8 where the least integer is taken}}
+// expected-error @+1 {{(Q1) expected i8 for a format that is not symmetric, got 'f4E2M1FN'}}
 func.func private @Q1_symmetric() attributes {a = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>, symmetric = false>}
 
 // -----
@@ -1503,7 +1503,7 @@ func.func private @Q3_ptx_of_integers() attributes {a = #repro.block_format<elem
 // -----
 
 func.func @Q3_site_missing(%x: tensor<8x96xf32>) {
-  // expected-error @+1 {{(Q3) expected a site, seed and step of stochastic rounding, and of no other}}
+  // expected-error @+1 {{(Q3) expected a site, seed and step if and only if the rounding is stochastic}}
   %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = sr, bits = 8>>
       %x
       : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>
@@ -1513,7 +1513,7 @@ func.func @Q3_site_missing(%x: tensor<8x96xf32>) {
 // -----
 
 func.func @Q3_site_of_rne(%x: tensor<8x96xf32>, %n: i64) {
-  // expected-error @+1 {{(Q3) expected a site, seed and step of stochastic rounding, and of no other}}
+  // expected-error @+1 {{(Q3) expected a site, seed and step if and only if the rounding is stochastic}}
   %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = #repro.rounding<direction = rne>>
       %x site = 1 (%n, %n : i64, i64)
       : tensor<8x96xf32> -> tensor<8x96xf4E2M1FN>, tensor<8x3xf8E8M0FNU>

@@ -96,7 +96,7 @@ def test_folder_that_cannot_be_written(dumps: Path) -> None:
 
 
 def test_error_of_the_import_says_how_to_repeat_it() -> None:
-    reason = "(V1) element type 'complex<f32>' has no meaning"
+    reason = "(V1) element type 'complex<f32>' is not supported"
     with pytest.raises(repro_mlir.ReproError) as caught:
         import_program(
             IMPORTED.replace("tensor<4xf32>", "tensor<4xcomplex<f32>>")

@@ -189,7 +189,10 @@ REFUSED = {
     "syntax": (LINALG.replace("linalg.matmul", "linalg.matmlu"), "line 7: custom op 'linalg.matmlu'"),
     "functions": (LINALG.replace("private ", ""), "expected a function main, or one public function, got forward, neg"),
     "no function": ("module {}", "expected a function main, or one public function, got none"),
-    "unknown": (TOSA.replace("tosa.tanh %x", '"foo.tanh"(%x)'), "line 6: 'foo.tanh' op has no meaning"),
+    "unknown": (
+        TOSA.replace("tosa.tanh %x", '"foo.tanh"(%x)'),
+        "line 6: 'foo.tanh' op is not an operation of a canonical program",
+    ),
     "shape": (TOSA.replace("tensor<3x7xf32>", "tensor<?x7xf32>"), "line [0-9]+: "),
     "double name": (
         TOSA.replace("-> (tensor<4x8xf32>", '-> (tensor<4x8xf32> {repro.name = "result1"}'),

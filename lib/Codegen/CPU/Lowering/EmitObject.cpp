@@ -318,7 +318,7 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
               index < parts.size() ? StringRef(objects[index]) : "");
           index < parts.size() && !symbol.empty())
         error = "(V3) code generation for " + level.name + " calls '" + symbol +
-                "', which is no exact routine of the runtime";
+                "', which is not an exact routine of the runtime";
   };
   if (failed(emitAll(module, objects.size(), jobs, emit)))
     return failure();

@@ -70,7 +70,7 @@ static std::string findFault(Operation *op) {
         op, StringAttr::get(op->getContext(), *callee));
     if (!function || (function.isExternal() && !callee->starts_with("repro_")))
       return "calls '" + callee->str() +
-             "', which is no exact routine of the runtime";
+             "', which is not an exact routine of the runtime";
   }
   // (V1) bf16, f16 and f8 are storage types: LLVM's arithmetic on them differs
   // between targets.

@@ -165,7 +165,9 @@ static StringRef getDirectiveReason(StringRef directive) {
   StringRef word = directive.take_until(
       [](char c) { return isspace(c) || c == '(' || c == ','; });
   if (word == ".visible")
-    return directive.contains(".entry ") ? "" : "defines what is no kernel";
+    return directive.contains(".entry ")
+               ? ""
+               : "defines something that is not a kernel";
   if (word == ".extern" || word == ".shared")
     return directive.contains(".shared ") ? "" : "calls a function";
   if (word == ".func" || word == ".weak" || word == ".callprototype")

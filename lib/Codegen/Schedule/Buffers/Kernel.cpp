@@ -247,8 +247,8 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
         constants.push_back(def);
     } else if (!failedCapture) {
       failedCapture = true;
-      op->emitOpError("expected a kernel that depends on buffers and constants "
-                      "alone, but it uses a value of type ")
+      op->emitOpError("expected a kernel that depends only on buffers and "
+                      "constants, but the kernel uses a value of type ")
           << value.getType();
     }
   };

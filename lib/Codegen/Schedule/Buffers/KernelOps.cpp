@@ -103,7 +103,7 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
                op.hasTrait<OpTrait::Elementwise>();
       });
   if (!isElementwise)
-    return generic.emitError("expected element-wise operations on inputs alone "
+    return generic.emitError("expected only element-wise operations on inputs "
                              "in a scope");
   return success(succeeded(cast<KernelOpInterface>(*fold).verifyKernel()) &&
                  succeeded(cast<KernelOpInterface>(*generic).verifyKernel()));

@@ -110,7 +110,7 @@ void OutlineKernels::runOnOperation() {
       continue;
     }
     if (!isa<KernelOpInterface>(op)) {
-      op.emitOpError("expected structured operations on buffers alone");
+      op.emitOpError("expected only structured operations on buffers");
       return signalPassFailure();
     }
     if (failed(verifyChecks(&op)))

@@ -250,7 +250,7 @@ LogicalResult PlanOp::verify() {
     left -= count;
   }
   if (left != 1)
-    return emitOpError("expected one argument behind the outputs, the arena, "
+    return emitOpError("expected one argument after the outputs, the arena, "
                        "got ")
            << left;
   if (getNames().size() != arguments - 1)
@@ -332,13 +332,13 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     return emitOpError("has ")
            << getBuffers().size() << " buffers, but '" << kernel << "' takes "
            << types.size() << " arguments, of which " << others
-           << " are no buffers";
+           << " are not buffers";
   if (!getGrid() && llvm::any_of(types, llvm::IsaPred<MemRefType>) &&
       !KernelSignature::endsArguments(types))
     return emitOpError("expected '")
            << kernel
            << "' to take scratch memory, an error word, and the begin "
-           << "and end of its share behind its buffers";
+           << "and end of its share after its buffers";
   for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
     // After lowering to a target's dialect, buffers are pointers, whose types
     // cannot be compared.

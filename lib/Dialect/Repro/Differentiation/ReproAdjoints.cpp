@@ -102,7 +102,7 @@ static LogicalResult addAdjointsOf(ScanOp op, ImplicitLocOpBuilder &b,
     Value products = deriveProducts(b, widen(x), widen(y), widen(g), dim);
     adjoints.add(x, convertElements(b, products, element));
   } else
-    return op.emitOpError("(J1) has no derivative, but for sums and products");
+    return op.emitOpError("(J1) has a derivative only for sums and products");
   return success();
 }
 

@@ -113,8 +113,8 @@ LogicalResult AttentionGradientOp::verify() {
   }
   bool hasNumbers = getMask() && !getElementTypeOrSelf(getMask()).isInteger(1);
   if (hasNumbers != bool(getMaskGradient()))
-    return emitOpError("(K5) expected the gradient of a mask where that is of "
-                       "numbers, and nowhere else");
+    return emitOpError("(K5) expected 'mask_gradient' if and only if the mask "
+                       "is of numbers");
   if (hasNumbers && getMaskGradient().getType() != getMask().getType())
     return emitOpError("(K5) expected 'mask_gradient' of type ")
            << getMask().getType() << ", got " << getMaskGradient().getType();

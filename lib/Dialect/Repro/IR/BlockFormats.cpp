@@ -21,8 +21,8 @@ LogicalResult RoundingAttr::verify(EmitError emitError,
                                    RandomLayout layout, bool, NanCode, bool) {
   if (direction != RoundingDirection::sr) {
     if (bits != 0 || layout != RandomLayout::site)
-      return emitError() << "(Q3) expected random bits of a stochastic "
-                            "rounding alone, got "
+      return emitError() << "(Q3) expected random bits only for a stochastic "
+                            "rounding, got "
                          << bits;
     return success();
   }
@@ -84,7 +84,10 @@ LogicalResult BlockFormatAttr::verify(EmitError emitError, Type element,
                           "f6E3M2FN, f6E2M3FN, f4E2M1FN or i8, got "
                        << element;
   if (!symmetric && !isFixed)
-    return emitError() << "(Q1) expected i8 where the least integer is taken";
+    return emitError()
+           << "(Q1) expected i8 for a format that is not symmetric, "
+              "got "
+           << element;
   constexpr int64_t kMost = int64_t(1) << 31;
   if (rows < 0 || columns < 0 || rows > kMost || columns > kMost)
     return emitError() << "(Q2) expected blocks of up to 2^31 rows and "
@@ -184,8 +187,8 @@ LogicalResult QuantizeOp::verify() {
       getFormat().getRounding().getDirection() == RoundingDirection::sr;
   if (isRandom != bool(getSeed()) || isRandom != bool(getStep()) ||
       isRandom != getSite().has_value())
-    return emitOpError("(Q3) expected a site, seed and step of stochastic "
-                       "rounding, and of no other");
+    return emitOpError("(Q3) expected a site, seed and step if and only if the "
+                       "rounding is stochastic");
   if (getSite() && (*getSite() >> 32))
     return emitOpError("(R1) site is ") << *getSite() << ", expected 32 bits";
   return verifyBlocks(*this, getFormat(), getInput().getType(),

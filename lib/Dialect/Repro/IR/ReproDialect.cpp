@@ -52,7 +52,7 @@ LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
   // The verifier of repro.fold checks the constants in `repro.init`.
   if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
     return op->emitOpError("expected '")
-           << attr.getName().getValue() << "' on a repro.fold alone";
+           << attr.getName().getValue() << "' only on a repro.fold";
   // The other attributes of kernels and launches are verified by the passes
   // that read them.
   if (attr.getName() != "repro.num_state")

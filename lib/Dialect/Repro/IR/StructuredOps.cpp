@@ -425,8 +425,8 @@ LogicalResult BlockContractionOp::verify() {
     return emitOpError("(Q4) expected two dimensions or more, got ") << output;
   auto x = cast<ShapedType>(getInputs()[0].getType());
   if (x.getRank() != rank)
-    return emitOpError("(Q4) expected codes of as many dimensions as the "
-                       "result, got ")
+    return emitOpError("(Q4) expected codes with the number of dimensions of "
+                       "the result, got ")
            << x;
   int64_t extents[] = {output.getDimSize(rank - 2),
                        output.getDimSize(rank - 1)};
@@ -517,9 +517,9 @@ LogicalResult RandomOp::verify() {
   Distribution distribution = getDistribution();
   StringRef name = stringifyDistribution(distribution);
   if (getProbability().has_value() != (distribution == Distribution::bernoulli))
-    return emitOpError("(R2) expected 'probability' with 'bernoulli' alone");
+    return emitOpError("(R2) expected 'probability' only with 'bernoulli'");
   if (getRange().has_value() != (distribution == Distribution::randint))
-    return emitOpError("(R2) expected 'range' with 'randint' alone");
+    return emitOpError("(R2) expected 'range' only with 'randint'");
   if (std::optional<APFloat> probability = getProbability())
     if (!(probability->convertToFloat() >= 0.0f &&
           probability->convertToFloat() <= 1.0f))

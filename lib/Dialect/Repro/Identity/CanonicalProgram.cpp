@@ -40,7 +40,7 @@ static LogicalResult verifyType(Operation *op, Type type) {
   if (!tensor)
     return op->emitOpError("(V1) type ")
            << type
-           << " has no meaning: expected index, i1, i8, i16, i32, i64, "
+           << " is not supported: expected index, i1, i8, i16, i32, i64, "
               "f64, f32, bf16, f16, f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, "
               "f4E2M1FN, f8E8M0FNU or a tensor";
   if (!tensor.hasStaticShape())
@@ -49,7 +49,7 @@ static LogicalResult verifyType(Operation *op, Type type) {
     return op->emitOpError("expected a tensor without encoding, got ") << type;
   if (!isElementType(tensor.getElementType()))
     return op->emitOpError("(V1) element type ")
-           << tensor.getElementType() << " has no meaning";
+           << tensor.getElementType() << " is not supported";
   return verifySize(op, tensor);
 }
 
@@ -94,7 +94,7 @@ static LogicalResult verifyAttributes(Operation *op, const CanonicalOp &entry) {
   for (NamedAttribute attr : op->getDiscardableAttrs())
     return op->emitOpError("(H2) attribute '")
            << attr.getName().getValue()
-           << "' has no part in the program: expected none that is discardable";
+           << "' is discardable: expected no discardable attribute";
   for (StringAttr name : op->getName().getAttributeNames()) {
     Attribute value =
         op->getInherentAttr(name.getValue()).value_or(Attribute());
@@ -123,7 +123,7 @@ static LogicalResult verifyPlace(Operation *op, const CanonicalOp &entry) {
   switch (entry.place) {
   case CanonicalPlace::program:
     if (!isa<func::FuncOp>(parent))
-      return op->emitOpError("expected in the function's own block, but is in "
+      return op->emitOpError("expected in the block of the function, found in "
                              "the body of '")
              << parent->getName() << "'";
     return success();
@@ -203,8 +203,8 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   // A value in the function's own block can be requested as an output, which
   // would make the bits of a NaN observable.
   if (isa<func::FuncOp>(op->getParentOp()))
-    return op.emitOpError("(V4) expected the bits of a float in the body of "
-                          "another operation alone");
+    return op.emitOpError("(V4) expected the bits of a float only in the body "
+                          "of another operation");
   for (Operation *user : op->getUsers()) {
     auto select = dyn_cast<arith::SelectOp>(user);
     // `isNaNSelected` also rejects a select that yields the result of the
@@ -236,11 +236,11 @@ static LogicalResult verifyConversion(Operation *op) {
 static LogicalResult verifyOp(Operation *op) {
   const CanonicalOp *entry = lookupCanonicalOp(getStoredName(op));
   if (StringRef pass = getDecomposition(op->getName()); !pass.empty())
-    return op->emitOpError("has no place in a canonical program: '")
+    return op->emitOpError("is not an operation of a canonical program: '")
            << pass << "' decomposes it";
   if (!entry)
-    return op->emitOpError("has no meaning in a canonical program: it is not "
-                           "on the list of docs/contributors/architecture.md");
+    return op->emitOpError("is not an operation of a canonical program: "
+                           "docs/contributors/architecture.md lists these");
   if (auto random = dyn_cast<RandomOp>(op);
       random && random.getDistribution() != Distribution::bits &&
       random.getDistribution() != Distribution::uniform)
@@ -291,13 +291,13 @@ static LogicalResult verifyNames(func::FuncOp main, StringRef what,
       if (attr.getName() != "repro.name")
         return main.emitOpError("(H2) attribute '")
                << attr.getName().getValue() << "' of " << what << " " << index
-               << ": expected 'repro.name' alone";
+               << ": expected only 'repro.name'";
   return success();
 }
 
 static LogicalResult verifyMain(func::FuncOp main) {
   if (main.getName() != "main" || !main.isPublic())
-    return main.emitOpError("expected the public function '@main' alone");
+    return main.emitOpError("expected only the public function '@main'");
   if (!main.getBody().hasOneBlock())
     return main.emitOpError("expected a body of one block, got ")
            << main.getBody().getBlocks().size();
@@ -305,7 +305,7 @@ static LogicalResult verifyMain(func::FuncOp main) {
     if (attr.getName() != "repro.num_state")
       return main.emitOpError("(H2) attribute '")
              << attr.getName().getValue()
-             << "': expected 'repro.num_state' alone";
+             << "': expected only 'repro.num_state'";
   if (main.getNoInline())
     return main.emitOpError("(H2) attribute 'no_inline': expected none");
   auto numState = main->getAttrOfType<IntegerAttr>("repro.num_state");
@@ -357,7 +357,7 @@ LogicalResult repro::verifyCanonicalProgram(ModuleOp module) {
            << attr.getName().getValue() << "' of the module: expected none";
   for (Operation &op : *module.getBody())
     if (!isa<func::FuncOp>(op))
-      return op.emitOpError("expected the function '@main' alone in a "
+      return op.emitOpError("expected only the function '@main' in a "
                             "canonical module");
   auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
   if (functions.empty())

@@ -180,7 +180,7 @@ static LogicalResult verifyGeneric(linalg::GenericOp op) {
   if (op.getNumReductionLoops())
     return op.emitOpError("(F1) has ")
            << op.getNumReductionLoops()
-           << " iterators that are no parallel ones: a reduction is a "
+           << " iterators that are not parallel: a reduction is a "
               "repro.fold";
   SmallVector<IndexedShape> accesses;
   for (OpOperand &operand : op->getOpOperands())
@@ -265,8 +265,9 @@ static LogicalResult verifyConcat(tensor::ConcatOp op) {
         cast<RankedTensorType>(input.getType()).getShape());
     int64_t extent = std::exchange(other[dim], shape[dim]);
     if (other != shape)
-      return op.emitOpError("(A3) expected inputs that differ in dimension ")
-             << dim << " alone, got " << first << " and " << input.getType();
+      return op.emitOpError(
+                 "(A3) expected inputs that differ only in dimension ")
+             << dim << ", got " << first << " and " << input.getType();
     shape[dim] += extent;
   }
   return verifyResultShape(op, shape);
@@ -286,8 +287,9 @@ static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
       elements *= expanded[dim]; // at most 2^40, by (A4)
     }
     if (index >= collapsed.size() || elements != collapsed[index])
-      return op->emitOpError("(A3) expected as many elements in each group of "
-                             "dimensions, got ")
+      return op->emitOpError(
+                 "(A3) expected each group of dimensions to have equal "
+                 "numbers of elements in both types, got ")
              << op->getOperand(0).getType() << " and "
              << op->getResult(0).getType();
   }

@@ -46,8 +46,8 @@ FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {
       return sum;
     expr = built;
   }
-  return emitError() << "expected an index expression of which simplification "
-                        "comes to an end";
+  return emitError() << "expected an index expression whose "
+                        "simplification ends";
 }
 
 /// Splits `expr`, which is nested in `depth` divisions, into the terms of a

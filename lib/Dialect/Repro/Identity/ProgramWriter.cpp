@@ -355,7 +355,7 @@ LogicalResult BodyWriter::writeOp(Operation *op) {
   StringRef name = getStoredName(op);
   const CanonicalOp *entry = lookupCanonicalOp(name);
   if (!entry)
-    return op->emitOpError("(H2) is no operation of a canonical program");
+    return op->emitOpError("(H2) is not an operation of a canonical program");
   writeString(name);
   if (failed(writeTypes(op, op->getResultTypes())))
     return failure();

@@ -45,7 +45,7 @@ FailureOr<SymbolicSignature> repro::readSymbolicSignature(func::FuncOp main) {
   for (auto [number, attribute] : llvm::enumerate(names)) {
     auto name = dyn_cast<StringAttr>(attribute);
     if (!name || name.empty() || !known.insert(name.getValue()).second)
-      return main.emitError("expected symbols with names of their own, got ")
+      return main.emitError("expected symbols with different names, got ")
              << attribute;
     int64_t least = bounds[2 * number], most = bounds[2 * number + 1];
     if (least < 1 || most < least || most > kGreatestSize)

@@ -238,7 +238,7 @@ struct FoldConstants
     config.setMaxIterations(rounds);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns),
                                      config))) {
-      getOperation().emitError("canonicalization did not come to an end");
+      getOperation().emitError("canonicalization did not end");
       signalPassFailure();
     }
   }

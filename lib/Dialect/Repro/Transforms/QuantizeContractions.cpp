@@ -118,7 +118,7 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
     ArrayRef<int64_t> place = array ? array.asArrayRef() : ArrayRef<int64_t>();
     if (asked.size() != 1 || place.size() != 2 || place[0] < 0 ||
         place[1] < 0 || place[1] > 1)
-      return fold.emitError("expected 'forward' alone, with the number of a "
+      return fold.emitError("expected only 'forward', with the number of a "
                             "contraction and 0 or 1");
     request.forward = place[0];
     request.forwardSide = place[1];
@@ -153,8 +153,8 @@ static FailureOr<Request> readRequest(FoldOp fold, Attribute attribute) {
                           "each row");
   Attribute delayed = asked.get("delayed");
   if (bool(delayed) != (blocks && isa<GivenScaleAttr>(blocks.getScale())))
-    return fold.emitError("(Q6) expected 'delayed' of a format under a given "
-                          "scale, and of no other");
+    return fold.emitError("(Q6) expected 'delayed' for each format under a "
+                          "given scale, and only for these");
   if (delayed) {
     FailureOr<DelayedScaling> scaling = readDelayed(fold, delayed);
     if (failed(scaling))

@@ -178,7 +178,8 @@ LogicalResult Unroller::spend(Operation *op, int64_t count) {
     return at->emitOpError("makes more than ")
            << mostOperations << " operations of the program";
   if (evaluator.isExhausted())
-    return at->emitOpError("takes too much to know how often it runs");
+    return at->emitOpError(
+        "needs too much work to find the number of iterations");
   return success();
 }
 

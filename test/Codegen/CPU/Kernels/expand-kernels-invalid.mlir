@@ -173,7 +173,7 @@ func.func private @accumulates(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memre
       %r = math.fma %u, %v, %acc : f32
       repro.yield %r : f32
     }
-    // expected-error @below {{expected element-wise operations on inputs alone in a scope}}
+    // expected-error @below {{expected only element-wise operations on inputs in a scope}}
     linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
     ^bb0(%u: f32, %out: f32):
       %s = arith.addf %u, %out : f32
@@ -193,7 +193,7 @@ func.func private @counts(%a: memref<4x3xf32>, %b: memref<3xf32>, %o: memref<4xf
       %r = math.fma %u, %v, %acc : f32
       repro.yield %r : f32
     }
-    // expected-error @below {{expected element-wise operations on inputs alone in a scope}}
+    // expected-error @below {{expected only element-wise operations on inputs in a scope}}
     linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%o : memref<4xf32>) {
     ^bb0(%u: f32, %out: f32):
       %i = linalg.index 0 : index

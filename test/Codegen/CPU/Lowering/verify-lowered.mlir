@@ -60,7 +60,7 @@ llvm.func @reduce(%a: vector<4xf32>, %s: f32) -> f32 {
 
 llvm.func @sinf(f32) -> f32
 llvm.func @call(%a: f32) -> f32 {
-  // expected-error @+1 {{(V3) calls 'sinf', which is no exact routine of the runtime}}
+  // expected-error @+1 {{(V3) calls 'sinf', which is not an exact routine of the runtime}}
   %0 = llvm.call @sinf(%a) : (f32) -> f32
   llvm.return %0 : f32
 }

@@ -18,7 +18,7 @@ func.func @main(%x: memref<?xf32>) -> memref<?xf32> {
 #id = affine_map<(i) -> (i)>
 
 func.func @main(%x: memref<4xf32>, %s: f32) -> memref<4xf32> {
-  // expected-error @+1 {{expected a kernel that depends on buffers and constants alone, but it uses a value of type 'f32'}}
+  // expected-error @+1 {{expected a kernel that depends only on buffers and constants, but the kernel uses a value of type 'f32'}}
   linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%x : memref<4xf32>) {
   ^bb0(%o: f32):
     linalg.yield %s : f32
@@ -31,7 +31,7 @@ func.func @main(%x: memref<4xf32>, %s: f32) -> memref<4xf32> {
 func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
   %c0 = arith.constant 0 : index
   %v = arith.constant 1.0 : f32
-  // expected-error @+1 {{expected structured operations on buffers alone}}
+  // expected-error @+1 {{expected only structured operations on buffers}}
   memref.store %v, %x[%c0] : memref<4xf32>
   return %x : memref<4xf32>
 }
@@ -40,7 +40,7 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
 
 func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
   %v = arith.constant 1.0 : f32
-  // expected-error @+1 {{expected structured operations on buffers alone}}
+  // expected-error @+1 {{expected only structured operations on buffers}}
   linalg.fill ins(%v : f32) outs(%x : memref<4xf32>)
   return %x : memref<4xf32>
 }

@@ -25,7 +25,7 @@ func.func @main(%x: tensor<?xf32>) -> tensor<4xf32> {
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %empty = tensor.empty() : tensor<4xf32>
-  // expected-error @below {{(J1) has no derivative, but for sums and products}}
+  // expected-error @below {{(J1) has a derivative only for sums and products}}
   %0 = repro.scan maximum dimension = 0 ins(%x : tensor<4xf32>) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

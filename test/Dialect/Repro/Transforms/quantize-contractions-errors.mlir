@@ -134,7 +134,7 @@ func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>)
 // -----
 
 func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  // expected-error @+1 {{expected 'forward' alone, with the number of a contraction and 0 or 1}}
+  // expected-error @+1 {{expected only 'forward', with the number of a contraction and 0 or 1}}
   %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
                         affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
       ins(%x, %v : tensor<8x16xf32>, tensor<4x16xf32>) outs(%o : tensor<8x4xf32>)
@@ -179,7 +179,7 @@ func.func @main(%x: tensor<8x?xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) 
 // -----
 
 func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  // expected-error @+1 {{(Q6) expected 'delayed' of a format under a given scale, and of no other}}
+  // expected-error @+1 {{(Q6) expected 'delayed' for each format under a given scale, and only for these}}
   %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
                         affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
       ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)
@@ -195,7 +195,7 @@ func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>)
 // -----
 
 func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  // expected-error @+1 {{(Q6) expected 'delayed' of a format under a given scale, and of no other}}
+  // expected-error @+1 {{(Q6) expected 'delayed' for each format under a given scale, and only for these}}
   %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
                         affine_map<(m, n, k) -> (m, n)>] iterators [parallel, parallel, reduction]
       ins(%x, %v : tensor<8x24xf32>, tensor<4x24xf32>) outs(%o : tensor<8x4xf32>)

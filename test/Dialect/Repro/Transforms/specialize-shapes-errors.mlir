@@ -34,7 +34,7 @@ func.func @number_of_bounds(%x: tensor<?xf32> {repro.extents = affine_map<()[s0]
 
 // -----
 
-// expected-error @+1 {{expected symbols with names of their own, got "n"}}
+// expected-error @+1 {{expected symbols with different names, got "n"}}
 func.func @names(%x: tensor<?xf32> {repro.extents = affine_map<()[s0, s1] -> (s0)>})
     attributes {repro.symbols = ["n", "n"], repro.bounds = array<i64: 1, 9, 1, 9>} {
   return

@@ -72,7 +72,7 @@ func.func @much(%x: i32) {
   %true = arith.constant true
   %n = arith.constant dense<0> : tensor<1024xi32>
   %c1 = arith.constant 1 : i32
-  // expected-error @+1 {{'scf.while' op takes too much to know how often it runs}}
+  // expected-error @+1 {{'scf.while' op needs too much work to find the number of iterations}}
   %r = scf.while (%m = %n) : (tensor<1024xi32>) -> tensor<1024xi32> {
     scf.condition(%true) %m : tensor<1024xi32>
   } do {

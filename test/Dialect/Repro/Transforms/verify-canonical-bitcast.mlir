@@ -164,7 +164,7 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
   %a = tensor.extract %x[] : tensor<f32>
   %nan = arith.constant 0x7fc00000 : i32
   %u = arith.cmpf uno, %a, %a : f32
-  // expected-error @+1 {{(V4) expected the bits of a float in the body of another operation alone}}
+  // expected-error @+1 {{(V4) expected the bits of a float only in the body of another operation}}
   %v = arith.bitcast %a : f32 to i32
   %s = arith.select %u, %nan, %v : i32
   return

@@ -18,7 +18,7 @@ module attributes {test.flag} {
 func.func @main() attributes {repro.num_state = 0 : i64} {
   return
 }
-// expected-error @+1 {{expected the public function '@main' alone}}
+// expected-error @+1 {{expected only the public function '@main'}}
 func.func @other() {
   return
 }
@@ -26,7 +26,7 @@ func.func @other() {
 // -----
 
 module {
-  // expected-error @+1 {{expected the function '@main' alone in a canonical module}}
+  // expected-error @+1 {{expected only the function '@main' in a canonical module}}
   module {}
 }
 
@@ -41,7 +41,7 @@ func.func @main() attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// expected-error @+1 {{(H2) attribute 'llvm.emit_c_interface': expected 'repro.num_state' alone}}
+// expected-error @+1 {{(H2) attribute 'llvm.emit_c_interface': expected only 'repro.num_state'}}
 func.func @main() attributes {repro.num_state = 0 : i64, llvm.emit_c_interface} {
   return
 }
@@ -76,14 +76,14 @@ func.func @main(%a: f32) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// expected-error @+1 {{(H2) attribute 'test.x' of argument 1: expected 'repro.name' alone}}
+// expected-error @+1 {{(H2) attribute 'test.x' of argument 1: expected only 'repro.name'}}
 func.func @main(%a: tensor<2xf32>, %b: tensor<3xf32> {test.x}) attributes {repro.num_state = 0 : i64} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{(H2) attribute 'test.x' of result 0: expected 'repro.name' alone}}
+// expected-error @+1 {{(H2) attribute 'test.x' of result 0: expected only 'repro.name'}}
 func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {test.x}) attributes {repro.num_state = 0 : i64} {
   return %a : tensor<2xf32>
 }
@@ -104,35 +104,35 @@ func.func @main(%a: tensor<2xf32, "csr">) attributes {repro.num_state = 0 : i64}
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'complex<f32>' has no meaning}}
+// expected-error @+1 {{(V1) element type 'complex<f32>' is not supported}}
 func.func @main(%a: tensor<2xcomplex<f32>>) attributes {repro.num_state = 0 : i64} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'i7' has no meaning}}
+// expected-error @+1 {{(V1) element type 'i7' is not supported}}
 func.func @main(%a: tensor<2xi7>) attributes {repro.num_state = 0 : i64} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'si32' has no meaning}}
+// expected-error @+1 {{(V1) element type 'si32' is not supported}}
 func.func @main(%a: tensor<2xsi32>) attributes {repro.num_state = 0 : i64} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'index' has no meaning}}
+// expected-error @+1 {{(V1) element type 'index' is not supported}}
 func.func @main(%a: tensor<2xindex>) attributes {repro.num_state = 0 : i64} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'f80' has no meaning}}
+// expected-error @+1 {{(V1) element type 'f80' is not supported}}
 func.func @main(%a: tensor<2xf80>) attributes {repro.num_state = 0 : i64} {
   return
 }
@@ -161,7 +161,7 @@ func.func @main(%x: tensor<f8E5M2>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// expected-error @+1 {{(V1) element type 'f8E4M3FNUZ' has no meaning}}
+// expected-error @+1 {{(V1) element type 'f8E4M3FNUZ' is not supported}}
 func.func @main(%a: tensor<2xf8E4M3FNUZ>) attributes {repro.num_state = 0 : i64} {
   return
 }
@@ -169,7 +169,7 @@ func.func @main(%a: tensor<2xf8E4M3FNUZ>) attributes {repro.num_state = 0 : i64}
 // -----
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{(V1) type 'vector<4xf32>' has no meaning: expected index, i1}}
+  // expected-error @+1 {{(V1) type 'vector<4xf32>' is not supported: expected index, i1}}
   %0 = arith.constant dense<0.0> : vector<4xf32>
   return
 }
@@ -179,7 +179,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %true = arith.constant true
   %i = arith.constant 0 : index
-  // expected-error @+1 {{has no meaning in a canonical program: it is not on the list of docs/contributors/architecture.md}}
+  // expected-error @+1 {{is not an operation of a canonical program: docs/contributors/architecture.md lists these}}
   %0 = scf.if %true -> f32 {
     %1 = tensor.extract %x[%i] : tensor<4xf32>
     scf.yield %1 : f32
@@ -194,7 +194,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %c = arith.constant 1.0 : f32
-  // expected-error @+1 {{'math.exp' op has no meaning in a canonical program}}
+  // expected-error @+1 {{'math.exp' op is not an operation of a canonical program}}
   %0 = math.exp %c : f32
   return
 }
@@ -203,7 +203,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %c = arith.constant 1.0 : f32
-  // expected-error @+1 {{'arith.maxnumf' op has no meaning in a canonical program}}
+  // expected-error @+1 {{'arith.maxnumf' op is not an operation of a canonical program}}
   %0 = arith.maxnumf %c, %c : f32
   return
 }
@@ -212,7 +212,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %c = arith.constant 1.0 : f32
-  // expected-error @+1 {{'math.tanh' op has no meaning in a canonical program}}
+  // expected-error @+1 {{'math.tanh' op is not an operation of a canonical program}}
   %0 = math.tanh %c : f32
   return
 }
@@ -220,7 +220,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 // -----
 
 func.func @main(%x: tensor<2x4xf32>, %y: tensor<4x2xf32>) attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{'linalg.transpose' op has no meaning in a canonical program}}
+  // expected-error @+1 {{'linalg.transpose' op is not an operation of a canonical program}}
   %0 = linalg.transpose ins(%x : tensor<2x4xf32>) outs(%y : tensor<4x2xf32>) permutation = [1, 0]
   return
 }
@@ -264,7 +264,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 // -----
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{(H2) attribute 'test.flag' has no part in the program: expected none that is discardable}}
+  // expected-error @+1 {{(H2) attribute 'test.flag' is discardable: expected no discardable attribute}}
   %c = arith.constant {test.flag} 1.0 : f64
   return
 }
@@ -290,7 +290,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 #id = affine_map<(d0) -> (d0)>
 #s = affine_map<(d0) -> ()>
 func.func @main(%x: tensor<4xf32>, %y: tensor<f32>) attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{(F1) has 1 iterators that are no parallel ones: a reduction is a repro.fold}}
+  // expected-error @+1 {{(F1) has 1 iterators that are not parallel: a reduction is a repro.fold}}
   %0 = linalg.generic {indexing_maps = [#id, #s], iterator_types = ["reduction"]}
       ins(%x : tensor<4xf32>) outs(%y : tensor<f32>) {
   ^bb0(%a: f32, %acc: f32):
@@ -398,7 +398,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%x : tensor<4xf32>) {
   ^bb0(%a: f32, %out: f32):
-    // expected-error @+1 {{expected in the function's own block, but is in the body of 'linalg.generic'}}
+    // expected-error @+1 {{expected in the block of the function, found in the body of 'linalg.generic'}}
     %e = tensor.empty() : tensor<4xf32>
     linalg.yield %a : f32
   } -> tensor<4xf32>
@@ -409,7 +409,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %c = arith.constant 7 : i32
-  // expected-error @+1 {{'arith.ceildivsi' op has no meaning in a canonical program}}
+  // expected-error @+1 {{'arith.ceildivsi' op is not an operation of a canonical program}}
   %0 = arith.ceildivsi %c, %c : i32
   return
 }
@@ -417,7 +417,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 // -----
 
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{(V1) type 'i7' has no meaning}}
+  // expected-error @+1 {{(V1) type 'i7' is not supported}}
   %c = arith.constant 7 : i7
   return
 }
@@ -447,7 +447,7 @@ func.func @main(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32> attributes {r
 // -----
 
 func.func @main(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>, %o: tensor<2x6xf32>) -> tensor<2x6xf32> attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{has no place in a canonical program: 'repro-decompose-convolution' decomposes it}}
+  // expected-error @+1 {{is not an operation of a canonical program: 'repro-decompose-convolution' decomposes it}}
   %0 = repro.convolution strides = [] padding_low = [] padding_high = [] input_dilation = [] kernel_dilation = []
       window_reversal = [] feature_groups = 1 batch_groups = 1
       ins(%x, %w : tensor<2x4xf32>, tensor<6x4xf32>) outs(%o : tensor<2x6xf32>) -> tensor<2x6xf32>
@@ -457,7 +457,7 @@ func.func @main(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>, %o: tensor<2x6xf32>) -
 // -----
 
 func.func @main(%q: tensor<2x4x4xf32>) -> tensor<2x4x4xf32> attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{has no place in a canonical program: 'repro-decompose-attention' decomposes it}}
+  // expected-error @+1 {{is not an operation of a canonical program: 'repro-decompose-attention' decomposes it}}
   %0:3 = repro.attention block = 2 scale = 0.5 ins(%q, %q, %q : tensor<2x4x4xf32>, tensor<2x4x4xf32>, tensor<2x4x4xf32>)
       -> tensor<2x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
   return %0#0 : tensor<2x4x4xf32>
