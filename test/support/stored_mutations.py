@@ -27,11 +27,6 @@ _SMALL = (0, 1, 2, 3, 4, 5, 7, 8)
 _LARGE = (16, 24, 31, 64, 100, 2**20, 2**32, 2**40, 2**40 + 1, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 2)
 
 
-KNOWN_DIFFERENCE = "'tensor.pad': (A3) expected tensor"
-"""A part of the message of a refusal in Python for a program that the compiler's verifier accepts: a tensor.pad whose
-result has another element type than its operand. No program that the compiler writes contains one."""
-
-
 def mutate(data: bytes, draw: random.Random) -> bytes:
     """Returns the stored bytes of a program with one to three changes."""
     program = read_program(data)

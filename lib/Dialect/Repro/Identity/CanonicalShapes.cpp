@@ -236,6 +236,11 @@ static LogicalResult verifySlice(OffsetSizeAndStrideOpInterface op,
 }
 
 static LogicalResult verifyPad(tensor::PadOp op) {
+  Type element = op.getSourceType().getElementType();
+  if (op.getResultType().getElementType() != element)
+    return op.emitOpError("(A3) expected a result of ")
+           << element << ", the element type of the source, got "
+           << op.getResultType().getElementType();
   SmallVector<int64_t> shape;
   for (auto [extent, low, high] :
        llvm::zip_equal(op.getSourceType().getShape(), op.getStaticLow(),

@@ -597,8 +597,8 @@ LogicalResult BodyReader::readOrder(Attribute &order) {
     uint64_t digits;
     if (failed(bytes.readNumber(digits)))
       return failure();
-    order = ExactAttr::get(context, int64_t(digits));
-    return success();
+    order = ExactAttr::getChecked(emitError, context, int64_t(digits));
+    return success(bool(order));
   }
   if (kind == 4)
     return readAccumulator(start, /*isOfBlocks=*/false, order);
@@ -631,6 +631,10 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
   case AttributeForm::integer:
     if (failed(bytes.readNumber(number)))
       return failure();
+    // MLIR's verifiers use dimensions as indices before ours can check them.
+    if (number > uint64_t(std::numeric_limits<int64_t>::max()))
+      return bytes.errorAt(start) << "expected '" << attribute.name
+                                  << "' below 2^63, got " << number;
     value = Builder(context).getI64IntegerAttr(int64_t(number));
     return success();
   case AttributeForm::integerPredicate:

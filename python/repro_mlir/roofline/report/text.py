@@ -51,9 +51,9 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
     kernels = _kernels(prediction, ledger)
     for name, (launches, seconds) in sorted(kernels.items(), key=lambda item: -_weight(item[1]))[:most]:
         total = time_text(sum(each.seconds for each in launches))
-        causes = _shares(added_causes(each.causes for each in launches))
+        main = _shares(added_causes(each.causes for each in launches))
         taken = time_text(seconds) if entries else ""
-        rows.append((name, str(len(launches)), total, taken, causes, _operation(launches[0])))
+        rows.append((name, str(len(launches)), total, taken, main, _operation(launches[0])))
     width = max(len(row[4]) for row in rows)
     lines += [f"{a:12} {b:>8} {c:>10} {d:>10} {e:{width}} {f}".rstrip() for a, b, c, d, e, f in rows]
     if len(kernels) > most:
