@@ -166,7 +166,7 @@ def _pythons() -> list[str]:
 def test_pythons_of_the_makefile_are_allowed() -> None:
     assert _pythons() and all(each in SpecifierSet(PROJECT["requires-python"]) for each in _pythons())
     (line,) = re.findall(r"^release release-compare: MACHINES \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert tuple(line.split()) == COMPILER["MACHINES"]
+    assert set(line.split()) <= set(COMPILER["MACHINES"])
 
 
 def _needs(job: dict[str, Any]) -> list[str]:
@@ -192,7 +192,7 @@ def test_workflow() -> None:
     commands = [step["run"] for step in steps["build"] if "run" in step]
     assert commands[1:] == ["make release", "make release-compare"]
     gcc = COMPILER["_GCC"]
-    assert commands[0].endswith(f" g++-{gcc} g++-{gcc}-aarch64-linux-gnu")
+    assert commands[0].endswith(f" g++-{gcc}")
 
 
 def test_container() -> None:
