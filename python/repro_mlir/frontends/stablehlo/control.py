@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from repro_mlir.frontends.stablehlo import emit
 from repro_mlir.frontends.stablehlo.calls import Calls, functions
 from repro_mlir.frontends.stablehlo.errors import error_at
-from repro_mlir.frontends.stablehlo.jaxlib_internals import mlir_extension
+from repro_mlir.frontends.stablehlo.jaxlib_internals import inline_call
 from repro_mlir.frontends.stablehlo.ordering import approximate_top_k
 from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
@@ -45,8 +45,7 @@ def inline(module: ir.Module) -> None:
             symbol = ir.FlatSymbolRefAttr(operation.attributes[key]).value
             if symbol not in named:
                 raise error_at(operation.location, f"function {symbol} is not in the module")
-            with ir.InsertionPoint(operation):
-                values = mlir_extension.inlined_func_call(named[symbol], list(operation.operands), operation.location)
+            values = inline_call(operation, named[symbol])
             for old, new in zip(operation.results, values, strict=True):
                 old.replace_all_uses_with(new)
             operation.erase()
