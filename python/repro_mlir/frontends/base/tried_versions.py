@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PACKAGE = "repro-mlir"
 
 
-class UnusableVersion(ReproError, ImportError):
+class UnusableVersion(ReproError):
     """Raised by the import of a frontend that cannot work with the installed version of a package, or without it."""
 
 
