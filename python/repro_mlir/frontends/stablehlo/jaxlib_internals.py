@@ -3,6 +3,8 @@
 
 """Names of jaxlib that are not public; a new version of jaxlib may rename or remove each of them."""
 
+from typing import Any
+
 from jaxlib.mlir import ir
 
 from repro_mlir.frontends.base.tried_versions import private_names
@@ -14,7 +16,9 @@ with private_names("jaxlib"):
 
 def inline_call(call: ir.Operation, callee: ir.Operation) -> list[ir.Value]:
     """Copies the operations of a function to the place of a call; returns the values that the function returns."""
-    inline, operands = mlir_extension.inlined_func_call, list(call.operands)
+    # The parameters differ between the versions of jaxlib, and so do the stubs.
+    inline: Any = mlir_extension.inlined_func_call
+    operands = list(call.operands)
     if "block:" not in (inline.__doc__ or ""):
         with ir.InsertionPoint(call):
             return list(inline(callee, operands, call.location))
