@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.base.version import __version__ as __version__
     from repro_mlir.compile_model import compile
+    from repro_mlir.determinism_report.analysis import determinism
     from repro_mlir.execute.executable import Executable, targets
     from repro_mlir.execute.stored_codes import store_codes
     from repro_mlir.execute.symbolic import SymbolicExecutable
@@ -69,6 +70,7 @@ _HOMES = {
     "compile_optimizer": "train.compiled_optimizer",
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
+    "determinism": "determinism_report.analysis",
     "diff": "script_runs.difference",
     "dump_hooks": "tensor_dumps.dump_hooks",
     "exact_contractions": "program.exact",
@@ -104,6 +106,7 @@ __all__ = [
     "compile_optimizer",
     "contractions",
     "cosine_with_warmup",
+    "determinism",
     "diff",
     "dump_hooks",
     "exact_contractions",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TASKS = {
     "train and run": ("train", "compile", "inputs", "run", "run_bundle", "serve"),
     "verify": ("verify", "attest", "dispute"),
-    "examine": ("inspect", "diff", "check_resume"),
+    "examine": ("inspect", "diff", "determinism", "check_resume"),
     "compare precisions, predict times": ("precision", "roofline"),
     "this machine, other libraries": ("doctor", "targets", "certify_device", "vectors", "cache", "completion"),
 }

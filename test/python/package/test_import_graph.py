@@ -72,6 +72,7 @@ ALLOWED = {
         "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.capture",
         "frontends.torch.lower", "frontends.torch.objects", "frontends.torch.trace", "program",
     },
+    "frontends.torch.eager_operators": {"frontends.torch.base", "frontends.torch.capture", "frontends.torch.trace"},
     "frontends.torch.generation": {
         "frontends.torch.base", "frontends.torch.capture", "frontends.torch.compile_backend",
         "frontends.torch.operators", "frontends.torch.trace", "precision", "program",
@@ -118,14 +119,18 @@ ALLOWED = {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
         "program", "reference", "train",
     },
+    "determinism_report": {
+        "frontends.torch", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.eager_operators",
+        "pages", "program",
+    },
     "roofline": {"base.files", "base.numerics", "compilation", "execute", "pages", "program", "runner"},
     "integrations": {
         "base.files", "distributed", "frontends.base", "frontends.keras", "frontends.torch.base",
         "frontends.torch.objects", "precision", "program", "program_training", "train", "verification",
     },
     "cli": {
-        "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance", "distributed",
-        "execute", "frontends.base", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
+        "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance", "determinism_report",
+        "distributed", "execute", "frontends.base", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
         "frontends.torch.base", "generation", "integrations", "precision", "precision_report", "program",
         "resume_check", "roofline", "runner", "script_runs", "serving", "tensor_dumps", "train", "verification",
     },
@@ -144,8 +149,9 @@ USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
     *("train.options", "train.trainer"),
     *("generation.generator", "generation.identity", "generation.sampling"),
+    "determinism_report.analysis",
 }
-"""The modules for trainers, generators and identities, which accept PyTorch's models."""
+"""The modules for trainers, generators, identities and reports, which accept PyTorch's models."""
 
 
 class Import(NamedTuple):
@@ -306,7 +312,7 @@ def test_importers_of_the_frontend_of_torch() -> None:
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
-        "", "bundle.writer", "cli.compile", "cli.inputs", "cli.options", "cli.roofline_options", "cli.train",
+        "", "bundle.writer", "cli.compile", "cli.determinism", "cli.inputs", "cli.options", "cli.roofline_options", "cli.train",
         "compile_model", "integrations.model_folder", "integrations.transformers",
         "precision_report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
         "torch_compile", *USERS_OF_MODELS - {"train.result"},

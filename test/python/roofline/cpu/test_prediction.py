@@ -171,7 +171,7 @@ def test_where_bytes_come_from() -> None:
     assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
     assert traffic(code, 1, 1024, 1024, 0) == [[0, 0, 0, 4096], [0, 0, 0, 2048]]
     with pytest.raises(ReproError, match="launch 0: expected its kernel's 1 buffers, got 2"):
-        traffic(replace(code, operands={"first": [whole], "second": [part, nothing]}), 1, 1, 1, 1)
+        traffic(code_by_hand(kernels, launches, first=[whole], second=[part, nothing]), 1, 1, 1, 1)
 
 
 def test_where_the_bytes_of_a_thread_come_from() -> None:

@@ -16,7 +16,7 @@ from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
 from repro_mlir.frontends.torch.capture.imported_steps import import_step, lowered_text
 from repro_mlir.frontends.torch.capture.step_results import Results
-from repro_mlir.frontends.torch.capture.steps import DEFAULTS, Step, StepTensors
+from repro_mlir.frontends.torch.capture.steps import DEFAULTS, Step, StepTensors, called
 from repro_mlir.frontends.torch.capture.traced_steps import trace_step
 from repro_mlir.frontends.torch.lower.symbolic_reshapes import replace_views
 from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
@@ -131,7 +131,7 @@ def _require_known_extents(graph: torch.fx.Graph, sizes: SymbolicSizes) -> None:
 class _Inference(Step):
     def run(self, tensors: StepTensors) -> list[torch.Tensor]:
         with torch.no_grad(), self.model_with(tensors.parameters, tensors):
-            result = self.call_model(tensors.batch)
+            result = called(self.model, tensors.batch)
         results = Results()
         results.append_all("output", result)
         if not results.tensors:

@@ -165,10 +165,6 @@ class Step:
             yield
         tensors.buffers.update({name: swapped[name] for name in tensors.buffers})
 
-    def call_model(self, batch: Any) -> Any:
-        """Calls the model with the entries of a batch."""
-        return self.model(**batch) if isinstance(batch, dict) else self.model(*batch)
-
     def run(self, tensors: StepTensors) -> list[torch.Tensor]:
         """Computes the step: replaces the entries of `tensors` by the new state and returns the outputs."""
         raise NotImplementedError
@@ -177,3 +173,8 @@ class Step:
         """Returns the output tensors, and stores their names and structure in the step."""
         self.output_names, self.results = results.names, results.structure
         return [value.detach() for value in results.tensors]
+
+
+def called(model: torch.nn.Module, batch: Any) -> Any:
+    """Calls a model with the entries of a batch."""
+    return model(**batch) if isinstance(batch, dict) else model(*batch)

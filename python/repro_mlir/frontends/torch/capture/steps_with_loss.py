@@ -16,7 +16,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import named_modules, phase
 from repro_mlir.frontends.torch.base.value_requests import no_tensor
 from repro_mlir.frontends.torch.capture.step_results import Results
-from repro_mlir.frontends.torch.capture.steps import Step
+from repro_mlir.frontends.torch.capture.steps import Step, called
 from repro_mlir.frontends.torch.trace.random_sites import current_sites
 from repro_mlir.frontends.torch.trace.recording import Recording
 
@@ -45,7 +45,7 @@ class StepWithLoss(Step):
         with contextlib.ExitStack() as stack:
             if self.autocast is not None:
                 stack.enter_context(torch.autocast("cpu", dtype=self.autocast, cache_enabled=False))
-            loss, output = self._loss(batch)
+            loss, output = loss_of(self.model, self.loss_fn, batch)
         if not isinstance(loss, torch.Tensor):
             raise CaptureError(no_tensor("the loss", loss))
         if loss.dim() != 0 or not loss.is_floating_point():
@@ -54,24 +54,6 @@ class StepWithLoss(Step):
                 "loss.mean()"
             )
         return loss, output
-
-    def _loss(self, batch: Any) -> tuple[torch.Tensor, Any]:
-        if self.loss_fn is not None:
-            *inputs, target = batch
-            output = self.model(*inputs)
-            with phase("loss function"):
-                loss = self.loss_fn(output, target)
-            return loss, output
-        result = output = self.call_model(batch)
-        if isinstance(result, Mapping) and "loss" in result:
-            result = result["loss"]
-        elif hasattr(result, "loss"):
-            result = result.loss
-        elif isinstance(result, tuple | list) and result:
-            result = result[0]
-        if not isinstance(result, torch.Tensor):
-            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss: loss_fn is None")
-        return result, output
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         yield from super().modules()
@@ -91,6 +73,27 @@ class StepWithLoss(Step):
             target = batch if self.loss_fn is None else batch[-1]
             results.add("metrics", _computed(self.metrics, output, target, kept))
         return results
+
+
+def loss_of(model: torch.nn.Module, loss_fn: Callable[[Any, Any], torch.Tensor] | None, batch: Any) -> tuple[Any, Any]:
+    """Returns the loss of a batch and the model's result. Raises CaptureError if a model without a loss function
+    returns no loss."""
+    if loss_fn is not None:
+        *inputs, target = batch
+        output = model(*inputs)
+        with phase("loss function"):
+            loss = loss_fn(output, target)
+        return loss, output
+    result = output = called(model, batch)
+    if isinstance(result, Mapping) and "loss" in result:
+        result = result["loss"]
+    elif hasattr(result, "loss"):
+        result = result.loss
+    elif isinstance(result, tuple | list) and result:
+        result = result[0]
+    if not isinstance(result, torch.Tensor):
+        raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss: loss_fn is None")
+    return result, output
 
 
 def _computed(
