@@ -81,7 +81,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Report:
-    """Which results of a step are defined bit by bit.
+    """A report on the results of a step that are defined bit by bit.
 
     Attributes:
       name: the name of the model, script or file.

@@ -312,8 +312,8 @@ def test_importers_of_the_frontend_of_torch() -> None:
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
-        "", "bundle.writer", "cli.compile", "cli.determinism", "cli.inputs", "cli.options", "cli.roofline_options", "cli.train",
-        "compile_model", "integrations.model_folder", "integrations.transformers",
+        "", "bundle.writer", "cli.compile", "cli.determinism", "cli.inputs", "cli.options", "cli.roofline_options",
+        "cli.train", "compile_model", "integrations.model_folder", "integrations.transformers",
         "precision_report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
         "torch_compile", *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip

@@ -16,7 +16,7 @@ from repro_mlir.frontends.torch.base.batch_leaves import flatten
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.source_lines import phase
 from repro_mlir.frontends.torch.base.torch_internals import pytree
-from repro_mlir.frontends.torch.base.user_objects import check_objects, require_model
+from repro_mlir.frontends.torch.base.user_objects import require_model
 from repro_mlir.frontends.torch.capture.steps import called
 from repro_mlir.frontends.torch.capture.steps_with_loss import loss_of
 
