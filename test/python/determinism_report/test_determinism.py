@@ -32,11 +32,11 @@ class Pooled(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed = nn.Embedding(50, 16)
-        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
+        self.layer = nn.Linear(16, 16)
         self.head = nn.Linear(16, 4)
 
     def forward(self, tokens, groups):
-        x = self.layer(self.embed(tokens))
+        x = self.layer(self.embed(tokens)).relu()
         pooled = torch.zeros(8, 16).index_add(0, groups, x.mean(1))
         scale = torch.linalg.eigvals(pooled.detach()[:, :8]).real.amax()
         if pooled.sum() > 1000:
@@ -67,7 +67,7 @@ def test_a_refused_script_names_each_operator_and_its_line(tmp_path: Path, capsy
     (refused,) = found["refused"]
     assert (refused["name"], refused["place"]) == ("aten.linalg_eig", "refused.py:15")
     assert "complex" in refused["reason"]
-    assert 0.9 < found["accepted"]["operators"] < 1 and 0.9 < found["accepted"]["arithmetic"] < 1
+    assert 0.8 < found["accepted"]["operators"] < 1 and 0.8 < found["accepted"]["arithmetic"] < 1
     eager = {(each["name"], each["cause"]): each for each in found["eager"]}
     added = eager["aten.index_add", "atomics on CUDA"]
     assert (added["cpu"], added["cuda"]) == ("same machine", "same run")
@@ -86,7 +86,6 @@ def test_an_example_is_defined_here_and_not_in_pytorch(capsys) -> None:
             assert math.isclose(sum(found["shares"][device][grade][what] for grade in GRADES), 1)
         assert found["shares"][device]["unknown"] == {"operators": 0, "arithmetic": 0}
     eager = {(each["name"], each["cause"]): each for each in found["eager"]}
-    # Two layers of 3 x 3: 128 x 32 x 28 x 28 ... as PyTorch's counter of products counts them.
     assert eager["aten.convolution", "atomics on CUDA"]["count"] == 2
     assert found["shares"]["cpu"]["everywhere"]["arithmetic"] < 0.01
     assert found["shares"]["cuda"]["same run"]["arithmetic"] > 0.8
@@ -100,12 +99,18 @@ def transformer() -> tuple:
         torch.nn.Embedding(30, 8), torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.5)
     )
     optimizer = torch.optim.AdamW(model.parameters())
-    return model, lambda output, target: (output.mean(1) - target).square().mean(), optimizer
+
+
+    def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        groups = torch.zeros(3, 8).index_add(0, torch.tensor([0, 2, 2, 0]), output.mean(1))
+        return (groups - target).square().mean()
+
+    return model, loss_fn, optimizer
 
 
 def test_the_users_objects_stay_as_they_are() -> None:
     model, loss_fn, optimizer = transformer()
-    batch = torch.randint(30, (4, 6)), torch.randn(4, 8)
+    batch = torch.randint(30, (4, 6)), torch.randn(3, 8)
     # A step of the user, so that there are gradients and states of the optimizer.
     loss_fn(model(batch[0]), batch[1]).backward()
     optimizer.step()
@@ -120,6 +125,7 @@ def test_the_users_objects_stay_as_they_are() -> None:
     torch.testing.assert_close(after, before, rtol=0, atol=0)
     causes = {each.name: each.cause for each in report.eager}
     assert causes["aten.embedding_dense_backward"] == "order" and causes["aten.bernoulli_"] == "random numbers"
+    assert causes["aten.index_add"] == "atomics on CUDA"
     assert causes["aten.addcdiv_"] == "roundings" and causes["aten.sqrt"] == "exact"
     assert "100 % of the arithmetic has defined bits" in str(report)
 
@@ -144,7 +150,7 @@ def test_a_program_file_has_rules_and_no_operators_of_pytorch(tmp_path: Path, ca
     status, found = run(capsys, str(tmp_path / "linear.repro"))
     assert status == 0 and found["program"] == program.hash
     assert found["eager"] == [] and found["shares"] is None
-    assert {each["name"] for each in found["operations"]} >= {"repro.fold", "func.return"} - {"func.return"}
+    assert "repro.fold" in {each["name"] for each in found["operations"]}
 
 
 def test_a_refused_onnx_model_is_an_answer_and_a_damaged_one_an_error(tmp_path: Path, capsys) -> None:
