@@ -15,7 +15,7 @@ from repro_mlir.base.progress import working
 from repro_mlir.determinism_report.report import EagerOperator, Operation, RefusedOperator, Report, share_of
 from repro_mlir.determinism_report.rules import RULES
 from repro_mlir.frontends.torch.base.capture_options import CaptureKeywords, CaptureOptions
-from repro_mlir.frontends.torch.capture.programs import capture
+from repro_mlir.frontends.torch.capture.programs import capture, refuse_training_options, require_capture
 from repro_mlir.program import Program
 from repro_mlir.program.inspection import count_all_operations
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
@@ -49,6 +49,8 @@ def determinism(model: torch.nn.Module, *arguments: Any, **options: Unpack[Captu
             f"got {len(arguments) + 1} arguments"
         )
     parsed = CaptureOptions.parsed(**options)
+    if len(arguments) == 1:
+        refuse_training_options(parsed)
 
     def captured() -> StepProgram:
         found = capture(model, *arguments, **options)
@@ -92,6 +94,7 @@ def _report(
       arguments: the loss function, the optimizer and the batch; or only the inputs.
       captured: captures the step.
     """
+    require_capture()
     from repro_mlir.frontends.torch.base.source_lines import module_names
     from repro_mlir.frontends.torch.eager_operators.recording import executed_operators
     from repro_mlir.frontends.torch.eager_operators.refusals import tried_operators
@@ -102,7 +105,8 @@ def _report(
     def step(*, updates: bool = True) -> Callable[[], None]:
         if len(arguments) == 1:
             return inference(model, arguments[0])
-        return training_step(model, *arguments, options, updates=updates)
+        loss_fn, optimizer, batch = arguments
+        return training_step(model, loss_fn, optimizer, batch, options, updates=updates)
 
     whole = step()
     modules = module_names(model)

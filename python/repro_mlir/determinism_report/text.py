@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -37,25 +38,24 @@ def lines_of(report: Report) -> list[str]:
             *_shares(report),
         ]
     if report.refused:
-        rows = [
+        refused = [
             (each.name, f"{each.count:,}", each.place, each.reason or "not tried: too many are refused")
             for each in report.refused
         ]
-        lines += ["", *_table(("refused", "calls", "first at", "reason"), rows, right=(1,))]
+        lines += ["", *_table(("refused", "calls", "first at", "reason"), refused, right=(1,))]
     if report.eager:
-        rows = [
+        eager = [
             (each.name, f"{each.count:,}", f"{each.arithmetic:,}", each.cause, each.cpu, each.cuda, each.places[0][0])
             for each in report.eager
         ]
         head = "in PyTorch", "calls", "arithmetic", "cause", "CPU", "CUDA", "most calls at"
-        lines += ["", *_table(head, rows, right=(1, 2))]
+        lines += ["", *_table(head, eager, right=(1, 2))]
     if report.operations:
-        by_rules: dict[tuple[tuple[str, ...], str], int] = {}
-        for each in report.operations:
-            key = each.rules, each.text
-            by_rules[key] = by_rules.get(key, 0) + each.count
-        rows = [(", ".join(labels), f"{count:,}", text) for (labels, text), count in by_rules.items()]
-        lines += ["", *_table(("rules here", "operations", "what they define"), rows, right=(1,))]
+        counts: Counter[tuple[tuple[str, ...], str]] = Counter()
+        for operation in report.operations:
+            counts[operation.rules, operation.text] += operation.count
+        groups = [(", ".join(labels), f"{count:,}", text) for (labels, text), count in counts.items()]
+        lines += ["", *_table(("rules here", "operations", "what they define"), groups, right=(1,))]
     return lines
 
 

@@ -110,8 +110,7 @@ def capture(
                 "the first step or after a number of steps), so it is not a single program: use a Trainer"
             )
         return program
-    if chosen.clip_norm is not None or chosen.autocast is not None or chosen.seed != 0:
-        raise ReproError("clip_norm, autocast and seed are for training steps only: omit them for inference")
+    refuse_training_options(chosen)
     if is_own or dynamic_shapes is not None:
         symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, chosen)
         if symbolic is not None:
@@ -121,6 +120,12 @@ def capture(
 
         imported = capture_inference(module, arguments[0], chosen)
     return canonical_program(imported, chosen)
+
+
+def refuse_training_options(options: CaptureOptions) -> None:
+    """Raises ReproError if options for inference contain one that only training steps have."""
+    if options.clip_norm is not None or options.autocast is not None or options.seed != 0:
+        raise ReproError("clip_norm, autocast and seed are for training steps only: omit them for inference")
 
 
 def is_exported(model: Any) -> bool:
@@ -220,16 +225,21 @@ def _symbolic_program(
 
 @contextlib.contextmanager
 def _capturing() -> Iterator[None]:
-    """Checks the environment and the installed packages, and reports progress for a block that captures a model."""
-    require_default_environment()
+    """Calls `require_capture`, and reports progress for a block that captures a model."""
     with working("capturing"):
-        try:
-            from repro_mlir.frontends.torch.capture import imported_steps  # noqa: F401
-        except ImportError as error:
-            raise ReproError(
-                f"capture requires PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
-            ) from None
+        require_capture()
         yield
+
+
+def require_capture() -> None:
+    """Raises ReproError if the floating-point environment or the installed packages permit no capture."""
+    require_default_environment()
+    try:
+        from repro_mlir.frontends.torch.capture import imported_steps  # noqa: F401
+    except ImportError as error:
+        raise ReproError(
+            f"capture requires PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
+        ) from None
 
 
 _ADVICE = ": model.float() converts the model, x.float() a tensor"

@@ -57,7 +57,7 @@ def tried_operators(function: Callable[[], Any], modules: Mapping[int, str]) -> 
 
     def note(call: Call, _: bool) -> None:
         alone = _Alone(call)
-        _, tried = found.setdefault(alone.key, (alone, Tried(full_name(call.operator), call.place)))
+        tried = found.setdefault(alone.key, (alone, Tried(full_name(call.operator), call.place)))[1]
         tried.count += 1
         tried.arithmetic += arithmetic_of(call)
 

@@ -40,7 +40,7 @@ def training_step(
     require_model(model)
     batch = _with_tensors(batch)
 
-    def gradients() -> torch.Tensor:
+    def gradients() -> Any:
         optimizer.zero_grad()
         device = next((each.device.type for each in model.parameters()), "cpu")
         with torch.autocast(device, dtype=options.autocast, enabled=options.autocast is not None):
