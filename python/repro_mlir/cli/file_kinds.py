@@ -36,21 +36,26 @@ class FileKind:
     commands: str
 
 
-PROGRAM = FileKind("a program file", "repro run, repro inspect, repro roofline predict")
+PROGRAM = FileKind("a program file", "repro run, repro inspect, repro roofline predict, repro determinism")
 BUNDLE = FileKind("a bundle", "repro run-bundle, repro inspect, repro roofline predict")
 RECEIPT = FileKind("a receipt", "repro verify, repro inspect, repro diff, repro dispute, repro attest")
 ANSWER = FileKind("the receipt of an answer", "repro verify --model")
 SCRIPT = FileKind(
-    "a Python script", "repro train, repro compile, repro precision, repro diff --targets, repro roofline predict"
+    "a Python script",
+    "repro train, repro compile, repro precision, repro diff --targets, repro roofline predict, repro determinism",
 )
-ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect, repro roofline predict")
-SAVED_MODEL = FileKind("a SavedModel", "repro compile, repro run, repro inspect, repro roofline predict")
+ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect, repro roofline predict, repro determinism")
+SAVED_MODEL = FileKind(
+    "a SavedModel", "repro compile, repro run, repro inspect, repro roofline predict, repro determinism"
+)
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
 TENSORS = FileKind("a safetensors file", "repro run --state, repro diff --dumps")
 ARRAYS = FileKind("an .npz file", "repro run --inputs, repro diff --dumps")
 CHECKPOINT = FileKind("a file of torch.save", "repro diff --dumps")
-MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect, repro roofline predict")
+MODULE = FileKind(
+    "an MLIR module", "repro compile, repro run, repro inspect, repro roofline predict, repro determinism"
+)
 
 
 def file_kind_of(path: str | Path) -> FileKind | None:

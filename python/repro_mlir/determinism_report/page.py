@@ -47,7 +47,7 @@ data.</p></noscript>
 <h2>PyTorch</h2>
 <p class="soft">Where the results of PyTorch's operators are the same bits, if their operands are. The first bar of a
 device counts operators, the second their arithmetic.</p>
-<div class="legend" id="grades"></div>
+<div id="grades"></div>
 <div class="panel" id="shares"></div>
 <h2>PyTorch's operators</h2>
 <p class="soft">One step, without views. Point at a cause or a place for more.</p>

@@ -26,14 +26,16 @@ COMMANDS = {
     "diff": ({"script"}, []),
 }
 KINDS = {
-    "program": "a program file (taken by repro run, repro inspect, repro roofline predict)",
+    "program": "a program file (taken by repro run, repro inspect, repro roofline predict, repro determinism)",
     "bundle": "a bundle (taken by repro run-bundle, repro inspect, repro roofline predict)",
     "receipt": "a receipt (taken by repro verify, repro inspect, repro diff, repro dispute, repro attest)",
     "script": "a Python script (taken by repro train, repro compile, repro precision, repro diff --targets, "
-    "repro roofline predict)",
-    "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect, repro roofline predict)",
+    "repro roofline predict, repro determinism)",
+    "onnx": "an ONNX model (taken by repro compile, repro run, repro inspect, repro roofline predict, "
+    "repro determinism)",
     "part": "a file of a receipt (taken by no command: give the directory)",
-    "module": "an MLIR module (taken by repro compile, repro run, repro inspect, repro roofline predict)",
+    "module": "an MLIR module (taken by repro compile, repro run, repro inspect, repro roofline predict, "
+    "repro determinism)",
     "stored": "a stored module (taken by repro-opt)",
     "state": "a safetensors file (taken by repro run --state, repro diff --dumps)",
     "arrays": "an .npz file (taken by repro run --inputs, repro diff --dumps)",
