@@ -69,7 +69,7 @@ def register(commands: Commands) -> None:
         commands,
         "attest",
         _attest,
-        "export a finished receipt for auditors' tools (SLSA, SPDX, ...)",
+        "export a finished receipt for auditors' tools (SLSA, SPDX)",
         "Exports a finished receipt in a format that other tools read.",
     )
     command.epilog = _NOTES

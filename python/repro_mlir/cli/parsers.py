@@ -19,7 +19,7 @@ PATHS = frozenset(
 
 OTHER_VALUES = frozenset(
     (
-        "ADDRESS COMMAND FORMAT HEX M N N:N... NAME NAME=N NAME=V P PREFIX R=T,... S SECONDS TEXT [M:]NAME=V "
+        "ADDRESS COMMAND FORMAT HEX M N N:N... NAME NAME=N NAME=TEXT NAME=V P PREFIX R=T,... S SECONDS TEXT [M:]NAME=V "
         "[M:]NAME=V,V"
     ).split()
 )
