@@ -333,7 +333,7 @@ REFUSALS: dict[str, tuple[str, str, Callable[[Operation], Operation], int, str]]
         r"\(K4\) expected at most 262144",
     ),
     "digits": (FOLD, "repro.fold", exchanged(UNIT + numbers(0), b"\3" + numbers(9)), 0, r"digits"),
-    "negative-dimension": (FOLD, "repro.scan", exchanged(numbers(0, 1), numbers(0, 2**64 - 1)), 0, "expected an integer below"),
+    "negative": (FOLD, "repro.scan", exchanged(numbers(0, 1), numbers(0, 2**64 - 1)), 0, "expected an integer below"),
     "chunk": (
         FOLD,
         "repro.fold",
