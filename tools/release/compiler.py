@@ -102,8 +102,8 @@ def _settings(machine: str, packages: Path, python: Path) -> dict[str, str]:
         )
     root = sysroot(machine, BUILD)
     found = {
-        # The room for a longer RPATH of the build tree would make the bytes depend on its path.
-        "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
+        # The room for the RPATH of the build tree would make the bytes depend on the length of its path.
+        "CMAKE_SKIP_BUILD_RPATH": "ON",
         "CMAKE_C_COMPILER": gcc,
         "CMAKE_CXX_COMPILER": gxx,
     }
@@ -158,7 +158,8 @@ def build(python: str, machine: str) -> Path:
     }
     if machine == os.uname().machine:
         # The generator of type stubs imports the extension module from the tree.
-        environment["LD_LIBRARY_PATH"] = str(packages / "llvm" / "lib")
+        libraries = packages / "llvm" / "lib", tree / "python_packages" / "repro_mlir" / "_mlir_libs"
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, libraries))
     else:
         suffix = f".cpython-{name.removeprefix('cp')}-{machine}-linux-gnu.so"
         environment |= {"_PYTHON_HOST_PLATFORM": f"linux-{machine}", "SETUPTOOLS_EXT_SUFFIX": suffix}
