@@ -3,8 +3,8 @@
 """Builds the site of the documentation (`make site`): build/site/index.html.
 
 Sphinx reads a copy of the pages, in which README.md is the first page, links lead to the copy, and the navigation
-follows the headings of docs/README.md. Every warning is an error, such as a link to a page or a heading that does not
-exist. The site needs no network. Runs in the environment of docs/requirements.txt.
+follows the headings of docs/README.md. Every warning, such as one about a link to a page or a heading that does not
+exist, is an error. The site needs no network. Runs in the environment of docs/requirements.txt.
 """
 
 import argparse

@@ -16,7 +16,7 @@ TOOLS = Path("tools") / "release"
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """Returns what differs between two wheels, a line each; nothing if their bytes are equal."""
+    """Returns the differences between two wheels, one line for each; no lines if their bytes are equal."""
     if first.read_bytes() == second.read_bytes():
         return []
     with zipfile.ZipFile(first) as one, zipfile.ZipFile(second) as other:

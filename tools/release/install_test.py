@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RECEIPT = ROOT / "test" / "data" / "compatibility" / "signed.receipt"
 MOST_SECONDS = 180.0
-"""The most processor time of the installation with PyTorch and the first example together."""
+"""The limit of the processor time of the installation with PyTorch and the first example together."""
 
 OWNED = """
 import importlib.metadata as m, json
@@ -60,7 +60,7 @@ class Environment:
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs one of the programs of the environment; with the output in the result, and none printed."""
+        """Runs one of the programs of the environment. The result contains the output, and nothing is printed."""
         full = [str(self.programs / command[0]), *command[1:]]
         return subprocess.run(full, cwd=self.folder, env=self.variables, text=True, capture_output=True)
 

@@ -108,8 +108,8 @@ def sysroot(machine: str, folder: Path) -> Path:
 
 
 def compiler_flags(machine: str, root: Path, compiler: str) -> dict[str, list[str]]:
-    """Returns the flags for both languages (CFLAGS) and for C++ (CXXFLAGS) by which GCC, called `compiler`, takes
-    start files, libraries and headers, except its own headers, from `root` alone."""
+    """Returns the flags for both languages (CFLAGS) and for C++ (CXXFLAGS) with which GCC, called `compiler`, takes
+    start files, libraries and headers only from `root`, except GCC's own headers."""
     triple = f"{machine}-linux-gnu"
     own = subprocess.run(
         [compiler, "-print-file-name=include"], check=True, capture_output=True, text=True

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Adds what the user can do to an error message that does not say it."""
+"""Adds a hint to an error message that does not say what the user can do."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ _TELLS = re.compile(
 
 
 def with_hint(message: str, traceback: TracebackType | None) -> str:
-    """Returns the message of an error that was raised at `traceback`, with what the user can do, unless it says that
-    itself."""
+    """Returns the message of an error that was raised at `traceback`, with a hint at its end unless the message itself
+    says what the user can do."""
     for code, hint in _OF_SYSTEM.items():
         if message.endswith(os.strerror(code)):
             return f"{message}: {hint}"

@@ -96,7 +96,7 @@ def warn_if_untried(*names: str) -> None:
 
 @contextlib.contextmanager
 def private_names(name: str) -> Iterator[None]:
-    """Within the block, which imports private names of an installed package, the absence of a name raises
+    """A context manager for imports of private names of an installed package: a missing name raises
     UnusableVersion."""
     try:
         yield

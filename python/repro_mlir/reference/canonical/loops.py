@@ -102,7 +102,7 @@ def _outputs(operation: Operation, indices: list[list[Expression]]) -> list[list
 
 
 def _projection(indices: Sequence[Expression]) -> list[int]:
-    """Returns the dimensions that the indices equal; -1 for an index that is not a dimension alone."""
+    """Returns the dimension that each index is; -1 for an index that is not a dimension alone."""
     return [index.number if index.kind == "dimension" else -1 for index in indices]
 
 

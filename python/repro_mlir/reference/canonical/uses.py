@@ -118,7 +118,7 @@ def _is_extension(number: int, of: int, uses: Uses) -> bool:
 
 
 def extended_argument(number: int, body: Body, uses: Uses) -> int | None:
-    """Returns the argument of a body of which a value is an exact extension; None for another value."""
+    """Returns the argument of a body whose exact extension a value is; None for another value."""
     while (made := uses.made.get(number)) is not None and made.name == "arith.extf":
         number = made.operands[0]
     return number if number in body.arguments else None

@@ -17,10 +17,10 @@ from repro_mlir.verification.receipts.form import SEAL, STEPS
 
 _FOLDER = Path(__file__).parent
 _MOST = 4
-"""The maximum number of programs, changes and batches, so that a page suffices; steps.jsonl and receipt.json contain
-all of them."""
+"""The maximum number of programs, changes and batches that the page lists, so that it fits on one sheet of paper.
+steps.jsonl and receipt.json contain all of them."""
 _MOST_VALUES = 16
-"""The maximum number of hyper-parameters, and of entries of the environment."""
+"""The maximum number of hyper-parameters, and of entries of the environment, that the page lists."""
 
 
 @dataclass(frozen=True)

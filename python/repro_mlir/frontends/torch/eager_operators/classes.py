@@ -5,8 +5,8 @@
 
 Sources: PyTorch's page of `torch.use_deterministic_algorithms` lists what adds or writes in no fixed order (ATOMICS,
 RACES); calls of `alertNotDeterministic` in its kernels name the operators. The other classes follow from the kernels:
-what adds, has an order; what calls a function of a library, has that library's bits. docs/guides/determinism.md
-describes what was measured. An operator that is in no table is unknown.
+a kernel that adds has an order, and a kernel that calls a function of a library has that library's bits.
+docs/guides/determinism.md describes what was measured. An operator that is in no table is unknown.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class _Call:
         return self.args[position] if position < len(self.args) else self._kwargs.get(name, default)
 
     def has_no_dropout(self) -> bool:
-        """Whether the operator draws random numbers only for a dropout, and the call has none, as attention may."""
+        """Whether the operator draws random numbers only for dropout, as attention may, and the call has no dropout."""
         names = [name for name in ("dropout_p", "dropout") if name in self._names]
         return bool(names) and not self.argument(names[0])
 
@@ -287,7 +287,7 @@ def _is_integer(tensor: torch.Tensor) -> bool:
 
 def _divides_exactly(divisor: Any) -> bool:
     """Whether the kernels agree on a quotient: on CUDA they multiply by the reciprocal of a number, which gives the
-    same only for powers of two."""
+    same quotient only for powers of two."""
     if isinstance(divisor, torch.Tensor):
         return divisor.dim() > 0
     if isinstance(divisor, list | tuple):

@@ -107,7 +107,7 @@ class Recorder(TorchDispatchMode):
 
 
 def record_calls(function: Callable[[], Any], modules: Mapping[int, str], note: Callable[[Call, bool], None]) -> None:
-    """Runs a function and calls `note` for each operator, see `Recorder`.
+    """Runs a function and calls `note` for each operator (see `Recorder`).
 
     Args:
       modules: the result of `source_lines.module_names`.

@@ -3,8 +3,8 @@
 
 """Finds the operators of a step that the compiler refuses, if it refuses the step.
 
-A capture ends at the first refused operator. So each different operator of the step is captured again, as a model of
-its own, on tensors of the same shapes and element types.
+A capture ends at the first refused operator. Each different operator of the step is therefore captured again, as a
+model of its own, on tensors of the same shapes and element types.
 """
 
 from __future__ import annotations
