@@ -34,6 +34,7 @@ HINTS = {
     "cli": "the command's --help describes its arguments",
     "compilation": "repro targets lists the targets",
     "conformance": "repro vectors --help describes folders and libraries",
+    "determinism_report": "repro determinism --help describes models and options",
     "distributed": "start all ranks again with the same arguments",
     "execute": "repro targets lists what this machine runs",
     "frontends": "change the script, model or function that is captured",
