@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from repro_mlir.base.compiler import INSTALL, has_compiler
-from repro_mlir.base.errors import ReproError
+from repro_mlir.base.errors import ProgramError, ReproError
 from repro_mlir.base.registry import registered
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.threads import check_threads
@@ -72,6 +72,10 @@ class Executor(Protocol):
 
 _REFERENCE = "reference"
 
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""Exceptions by which the interpreter would end the verification of a stranger's program without an answer, if a check
+of the program lacked a case."""
+
 
 def default_target() -> str:
     """Returns the target on which steps are run if the caller chooses none: the fastest that is installed."""
@@ -120,5 +124,10 @@ class _Interpreted:
         kinds = self._program.inputs
         given = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
         outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in self._program.outputs}
-        self._interpreter.run([state[kind.name] for kind in self._program.state], given, list(outputs.values()))
+        try:
+            self._interpreter.run([state[kind.name] for kind in self._program.state], given, list(outputs.values()))
+        except _FAULTS as error:
+            if not self._program.untrusted:
+                raise
+            raise ProgramError(f"expected a program that the interpreter can run, and it fails ({error!r})") from error
         return dict(state), outputs
