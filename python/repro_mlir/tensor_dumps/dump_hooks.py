@@ -49,10 +49,11 @@ def dump_hooks(
       every: the steps 1, 1 + every, 1 + 2 * every, ... are written.
       modules: whether the outputs of the module with this name are written; the name of the model is "".
     Raises:
-      ReproError: the folder is not empty, `every` is less than 1, or a tensor has an element type that (V1) lacks.
+      ReproError: the folder is not empty, or `every` is not an integer of at least 1; or a tensor is not dense, or has
+        an element type that (V1) lacks.
     """
-    if every < 1:
-        raise ReproError(f"expected every of at least 1, got {every}")
+    if not isinstance(every, int) or isinstance(every, bool) or every < 1:
+        raise ReproError(f"expected every to be an integer of at least 1, got {every!r}")
     target = make_empty_folder(folder)
     with open(target / MANIFEST, "w", encoding="utf-8") as manifest, contextlib.ExitStack() as stack:
         dump = _Dump(target, manifest, every)
@@ -98,13 +99,16 @@ class _Dump:
 
         return hook
 
-    def _gradient_hook(self, module: str, name: str) -> Callable[[torch.Tensor], None]:
+    def _gradient_hook(self, module: str, name: str) -> Callable[[torch.Tensor | None], None]:
         # The gradient of an output belongs to the step of the output, also if a later step has begun.
         step, calls = self._step, 0
 
         @torch.compiler.disable
-        def hook(gradient: torch.Tensor) -> None:
+        def hook(gradient: torch.Tensor | None) -> None:
             nonlocal calls
+            # PyTorch gives None for a tensor that the loss does not use, if the same function computed used tensors.
+            if gradient is None:
+                return
             calls += 1
             self._write(step, module, _with_number(f"{name}/grad", calls), gradient)
 
@@ -127,6 +131,9 @@ class _Dump:
     def _write(self, step: int, module: str, name: str, tensor: torch.Tensor) -> None:
         if (step - 1) % self._every:
             return
+        if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta:
+            form = "nested" if tensor.is_nested else "meta" if tensor.is_meta else tensor.layout
+            raise ReproError(f"step {step}: {name}: expected a dense tensor with values, got one that is {form}")
         self._written += 1
         held = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
         kind = kind_of("value", held)

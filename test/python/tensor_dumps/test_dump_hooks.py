@@ -207,6 +207,37 @@ def test_two_dumps_of_a_transformer(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert {each["step"] for each in found["differences"]} == {2}
 
 
+class Halves(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.split(2)
+
+
+def test_an_unused_output_has_no_gradient(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), Halves())
+    with repro_mlir.dump_hooks(model, tmp_path / "dump"):
+        model(torch.ones(4, 3))[0].sum().backward()
+    names = [each["name"] for each in lines_of(tmp_path / "dump")]
+    assert names[:4] == ["0/output", "1/output.0", "1/output.1", "output.0"]
+    assert {each for each in names if each.endswith("/grad")} == {
+        "output.0/grad", "1/output.0/grad", "0/output/grad", "0.weight/grad", "0.bias/grad"
+    }  # fmt: skip
+
+
+def test_tensors_that_are_not_dense_are_refused(tmp_path: Path) -> None:
+    model = torch.nn.Embedding(4, 2, sparse=True)
+    with (
+        pytest.raises(ReproError, match=r"^step 1: weight/grad: expected a dense tensor .* is torch\.sparse_coo$"),
+        repro_mlir.dump_hooks(model, tmp_path / "sparse"),
+    ):
+        model(torch.tensor([1])).sum().backward()
+    same = torch.nn.Identity()
+    with (
+        pytest.raises(ReproError, match=r"^step 1: output: expected a dense tensor .* is meta$"),
+        repro_mlir.dump_hooks(same, tmp_path / "meta"),
+    ):
+        same(torch.ones(2, device="meta"))
+
+
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "file").write_text("")
@@ -214,7 +245,9 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
         ("old", 1, "old: expected a new or empty folder, got a folder with files: name another"),
         ("old/file", 1, "file: expected a new or empty folder, got a file"),
         ("old/file/new", 1, "cannot write .*new: Not a directory"),
-        ("new", 0, "of at least 1"),
+        ("new", 0, "of at least 1, got 0"),
+        ("new", 1.5, "of at least 1, got 1.5"),
+        ("new", "2", "of at least 1, got '2'"),
     ):
         with pytest.raises(ReproError, match=message), repro_mlir.dump_hooks(torch.nn.ReLU(), tmp_path / folder, every):
             raise AssertionError
