@@ -21,6 +21,8 @@ _OF_SYSTEM = {
     errno.ENOSPC: "free space, or give a path on another file system",
     errno.EDQUOT: "free space, or give a path on another file system",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ELOOP: "check the path",
+    errno.ENAMETOOLONG: "give a shorter path",
     errno.EADDRINUSE: "give another address or port",
 }
 """Hints by the `errno` value of an error of the operating system."""
@@ -34,7 +36,7 @@ HINTS = {
     "cli": "the command's --help describes its arguments",
     "compilation": "repro targets lists the targets",
     "conformance": "repro vectors --help describes folders and libraries",
-    "determinism_report": "repro determinism --help describes models and options",
+    "determinism_report": "repro determinism --help describes files and options",
     "distributed": "start all ranks again with the same arguments",
     "execute": "repro targets lists what this machine runs",
     "frontends": "change the script, model or function that is captured",
@@ -57,6 +59,8 @@ HINTS = {
     "tensor_dumps": "repro diff --help describes dumps, patterns and manifests",
     "train": "change the options or batches of the script",
     "verification": "get the receipt or its files again, or check the path",
+    "verification.exports": "repro attest --help describes keys and declarations",
+    "verification.receipts.signing": "give the path of another key",
 }
 """Hints by room, for the errors that a room raises: the longest name that begins the module's name counts."""
 

@@ -12,6 +12,11 @@ from repro_mlir.base.hints import HINTS, with_hint
 from repro_mlir.cli.main import main
 
 PACKAGE = Path(repro_mlir.__file__).parent
+SIGNED = str(Path(__file__).resolve().parents[2] / "data" / "compatibility" / "signed.receipt")
+ED25519 = """-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
+-----END PRIVATE KEY-----
+"""
 TREES = {
     ".".join(file.relative_to(PACKAGE).with_suffix("").parts): ast.parse(file.read_text())
     for file in sorted(PACKAGE.rglob("*.py"))
@@ -76,6 +81,10 @@ def test_a_hint_is_added_once(message: str, expected: str) -> None:
         (["vectors", "check", "text", "--library", "nothing"], "check the path"),
         (["inspect", "text"], HINTS["base.files"]),
         (["verify", "text"], HINTS["verification"]),
+        (["attest", SIGNED, "-o", "new", "--format", "oms", "--sign", "key.pem"], HINTS["verification.exports"]),
+        (["attest", SIGNED, "-o", "new", "--format", "page", "--declare", "name= "], HINTS["verification.exports"]),
+        (["attest", SIGNED, "-o", "new", "--sign", "text"], HINTS["verification.receipts.signing"]),
+        (["inspect", "x" * 300], "give a shorter path"),
     ],
 )
 def test_errors_of_commands_have_a_hint(
@@ -83,6 +92,7 @@ def test_errors_of_commands_have_a_hint(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text").write_text("hello")
+    Path("key.pem").write_text(ED25519)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and error.endswith(f": {hint}\n")
