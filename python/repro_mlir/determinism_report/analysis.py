@@ -128,8 +128,12 @@ def _report(
     try:
         program = captured()
     except ReproError as error:
-        with working("trying each operator"), restoring(model, optimizer):
-            tried = tried_operators(step(updates=False), modules)
+        try:
+            with working("trying each operator"), restoring(model, optimizer):
+                tried = tried_operators(step(updates=False), modules)
+        except ReproError:
+            # A trace also refuses what is no operator, such as an assignment to `tensor.data`.
+            return Report(name, None, str(error), eager=eager)
         accepted = [each for each in tried if each.is_tried and each.refusal is None]
         refused = tuple(
             RefusedOperator(each.name, each.count, each.place, each.refusal)

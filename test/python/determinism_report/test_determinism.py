@@ -126,6 +126,47 @@ def test_the_users_objects_stay_as_they_are() -> None:
     assert "100 % of the arithmetic has defined bits" in str(report)
 
 
+class WritesData(torch.optim.Optimizer):
+    """Updates parameters by their `data`, whose writes no version of a tensor counts."""
+
+    def step(self, closure=None) -> None:
+        for group in self.param_groups:
+            for each in group["params"]:
+                each.data.add_(each.grad.data, alpha=-0.1)
+
+
+class AssignsBuffer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count = self.count + 1
+        return self.layer(x)
+
+
+class AssignsData(AssignsBuffer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.data = torch.ones(())
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("kind", [AssignsBuffer, AssignsData])
+def test_writes_that_no_version_counts_are_undone(kind: type[AssignsBuffer]) -> None:
+    model = kind()
+    held = [*model.parameters(), *model.buffers()]
+    before = copy.deepcopy(model.state_dict())
+    batch = torch.ones(2, 3), torch.tensor([0, 1])
+    report = repro_mlir.determinism(model, torch.nn.functional.cross_entropy, WritesData(model.parameters(), {}), batch)
+    assert all(each is given for each, given in zip([*model.parameters(), *model.buffers()], held, strict=True))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert report.eager
+    if kind is AssignsData:
+        assert report.refusal is not None and "assigns to the data of a tensor" in report.refusal
+        assert "refused    test_determinism.py" in str(report) and not report.refused
+
+
 def test_unset_memory_is_no_result() -> None:
     class Reads(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

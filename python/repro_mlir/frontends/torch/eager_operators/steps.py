@@ -100,18 +100,34 @@ def restoring(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = 
     in_slots = [leaf for leaf in pytree.tree_leaves([*slots.values()]) if isinstance(leaf, torch.Tensor)]
     held = [*parameters, *model.buffers(), *in_slots]
     copies = [each.detach().clone() for each in held]
+    contents = [each.data for each in held]
     versions = [each._version for each in held]
+    # A module may assign another tensor to a name.
+    named = [(names, {**names}) for each in model.modules() for names in (each._parameters, each._buffers)]
     random_state = torch.get_rng_state()
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, copied, version in zip(held, copies, versions, strict=True):
-                if tensor._version != version:
+            for tensor, content, copied, version in zip(held, contents, copies, versions, strict=True):
+                # Sparse tensors and those of other classes have no bits of their own.
+                is_plain = type(content) is torch.Tensor and content.layout is torch.strided
+                if is_plain and not tensor.is_set_to(content):
+                    tensor.data = content
+                if tensor._version != version or (is_plain and not _has_bits(tensor, copied)):
                     tensor.copy_(copied)
+        for names, tensors in named:
+            names.clear()
+            names.update(tensors)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
         if optimizer is not None:
             optimizer.state.clear()
             optimizer.state.update(slots)
         torch.set_rng_state(random_state)
+
+
+def _has_bits(tensor: torch.Tensor, copied: torch.Tensor) -> bool:
+    """Returns whether a tensor has the bits of its copy. Writes to `tensor.data` leave the version as it is."""
+    values = [each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (tensor, copied)]
+    return torch.equal(*(each.view(torch.uint8) for each in values))
