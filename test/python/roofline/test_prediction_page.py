@@ -141,7 +141,7 @@ def test_the_page_in_a_browser(page: Path, width: int) -> None:
         "dots: 4",
         "lines: f32 100 Gflop/s; f16 matrix 800 Gflop/s; shared 100 GB/s; hbm 1.00 GB/s",
         "left out: 1 of 3 kernels, 0.1 % of the time, have no such operations or no such bytes.",
-        "dot: second, 1 launch, 6 lines",
+        "dot: second, 1 launch, 8 lines",
         "hidden: true",
         "without measurement: 2",
         "level: from hbm 2",
@@ -194,12 +194,12 @@ def test_a_step_without_times_of_launches(tmp_path: Path, part: float) -> None:
 const texts = query => [...document.querySelectorAll(query)].map(each => each.textContent.trim());
 say("lanes", texts("#timeline text").filter(each => each.includes("ed")).join("; "));
 say("rings", document.querySelectorAll("#roofline circle").length);
-say("kernels", texts("#kernels th").slice(0, 4).join(" "));
+say("kernels", texts("#kernels th").slice(0, 6).join(" "));
 say("shares", texts("#kernels td").filter(each => each.endsWith("%")).join(" "));
 say("unknown", texts("#ledger tr").filter(each => each.startsWith("unknown,")).length);
 say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));
 """
-    expected = ["rings: 2", "kernels: kernel launches predicted of the step", "shares: 88 % 12 % 0.1 %"]
+    expected = ["rings: 2", "kernels: kernel operation source launches predicted of the step", "shares: 88 % 12 % 0.1 %"]
     assert used(path, script) == [
         "lanes: made-up-gpu, predicted; other, predicted; other, measured",
         *expected,
