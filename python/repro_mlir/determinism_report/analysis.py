@@ -132,7 +132,7 @@ def _report(
             with working("trying each operator"), restoring(model, optimizer):
                 tried = tried_operators(step(updates=False), modules)
         except ReproError:
-            # A trace also refuses what is no operator, such as an assignment to `tensor.data`.
+            # A trace also refuses assignments to `tensor.data`, which are not operators.
             return Report(name, None, str(error), eager=eager)
         accepted = [each for each in tried if each.is_tried and each.refusal is None]
         refused = tuple(

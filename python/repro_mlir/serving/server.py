@@ -101,7 +101,8 @@ def serve(
     finally:
         has_ended = all([engine.close(options.step_seconds), api.close(options.step_seconds)])
     if engine.failure is not None:
-        raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {foreign(str(engine.failure))}")
+        failure = f"{type(engine.failure).__name__}: {foreign(str(engine.failure))}"
+        raise ReproError(f"the engine failed: {failure}: start the server again")
     return has_ended
 
 

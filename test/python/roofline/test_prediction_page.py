@@ -119,7 +119,7 @@ say("kernels", texts("#kernels tbody tr td:first-child").join(" "));
 say("lanes", texts("#timeline text").filter(each => each.includes("ed")).length);
 const lane = document.querySelectorAll("#timeline svg")[1];
 press(lane, "End");
-say("launch", tip.textContent.split("\\n")[2]);
+say("launch", tip.textContent.split("\\n")[4]);
 say("by machine", texts("#machines tbody tr").length);
 say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));
 say("fits", document.documentElement.scrollWidth <= innerWidth);
@@ -199,7 +199,8 @@ say("shares", texts("#kernels td").filter(each => each.endsWith("%")).join(" "))
 say("unknown", texts("#ledger tr").filter(each => each.startsWith("unknown,")).length);
 say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));
 """
-    expected = ["rings: 2", "kernels: kernel operation source launches predicted of the step", "shares: 88 % 12 % 0.1 %"]
+    columns = "kernels: kernel operation source launches predicted of the step"
+    expected = ["rings: 2", columns, "shares: 88 % 12 % 0.1 %"]
     assert used(path, script) == [
         "lanes: made-up-gpu, predicted; other, predicted; other, measured",
         *expected,

@@ -539,7 +539,7 @@ def test_a_fault_of_the_engine_ends_everything() -> None:
                 assert json.loads(last.removeprefix("data: "))["error"]["code"] == "engine_failed"
         output, errors = small.process.communicate(timeout=30)
         assert small.process.returncode == 2 and output == ""
-        assert errors == "serve: error: the engine failed: RuntimeError: a fault of the test\n"
+        assert errors == "serve: error: the engine failed: RuntimeError: a fault of the test: start the server again\n"
 
 
 def test_two_servers_at_one_port_and_one_after_it_was_killed(server: SmallServer) -> None:

@@ -13,7 +13,7 @@ from repro_mlir.verification.executors import compile_step
 from support.predicted import doubled, program_of
 
 
-@pytest.mark.parametrize("fault", [IndexError("no such element"), ZeroDivisionError(), KeyError("x"), TypeError()], ids=repr)
+@pytest.mark.parametrize("fault", [IndexError("none"), ZeroDivisionError(), KeyError("x"), TypeError()], ids=repr)
 def test_a_fault_of_the_interpreter_is_one_error(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise fault
