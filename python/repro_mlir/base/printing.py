@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Escapes text for terminals so that it cannot move the cursor, change the text direction or begin another line."""
+"""Formats text for terminals: escapes it so that it cannot move the cursor, change the text direction or begin another
+line, and counts nouns."""
 
 from __future__ import annotations
 
@@ -33,6 +34,15 @@ def tell(*lines: str, stream: TextIO | None = None) -> None:
     encoding = stream.encoding or "utf-8"
     for line in lines:
         print(printable(line).encode(encoding, "backslashreplace").decode(encoding), file=stream)
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """Returns a number with its noun, such as "1 step" or "300 steps".
+
+    Args:
+      plural: the plural of the noun; None if it only has an s more.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _escaped(character: str) -> str:

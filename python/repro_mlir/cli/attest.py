@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
-from repro_mlir.base.printing import tell
+from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_public_key, count_of
+from repro_mlir.cli.options import Commands, add_command, add_public_key
 
 if TYPE_CHECKING:
     from repro_mlir.verification.exports.declared import Declared

@@ -34,7 +34,7 @@ exit status:
   1  a difference
   2  no answer: the runs cannot be compared, or cannot be run here, or this program failed
 
-Receipts are compared without checking them: see repro verify. Dumps are safetensors, .npy, .npz and files of
+Receipts are compared without checking their files: see repro verify. Dumps are safetensors, .npy, .npz and files of
 torch.save from any program; no pickle is executed.
 """
 
@@ -138,6 +138,15 @@ def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference 
     )
 
 
+def _notes(runs: list[str]) -> list[str]:
+    """Returns what the comparison of equal receipts leaves open; nothing for the targets of a script."""
+    if len(runs) != 2:
+        return []
+    from repro_mlir.verification.difference.receipts import uncompared
+
+    return [uncompared(*runs)]
+
+
 def _diff_runs(options: argparse.Namespace) -> int:
     from repro_mlir.verification.difference.page import page
 
@@ -152,7 +161,11 @@ def _diff_runs(options: argparse.Namespace) -> int:
         check_can_write(options.html)
     found = _find(options, targets)
     if found is None:
-        tell(json.dumps({"equal": True}) if options.json else "no difference")
+        notes = _notes(options.runs)
+        if options.json:
+            tell(json.dumps({"equal": True} | ({"note": notes[0]} if notes else {})))
+        else:
+            tell("no difference", *(f"note     {note}" for note in notes))
         return 0
     if options.html:
         write_file(options.html, page(found).encode())

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.printing import tell
+from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
-from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, count_of, read_program
+from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, read_program
 
 
 def register(commands: Commands) -> None:
@@ -69,7 +69,7 @@ def _inspect(options: argparse.Namespace) -> int:
         tell(json.dumps(report))
         return 0
     tell(f"program  {program.hash}")
-    tell(f"state    {len(program.state)} tensors, {elements:,} elements, {size:,} bytes")
+    tell(f"state    {count_of(len(program.state), 'tensor')}, {count_of(elements, 'element')}, {size:,} bytes")
     for title, kinds in (("inputs", program.inputs), ("outputs", program.outputs)):
         for i, kind in enumerate(kinds):
             tell(f"{title if i == 0 else '':8} {kind}")
@@ -144,7 +144,8 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         return 0
     tell(f"program  {bundle.program}")
     tell(f"compiler {bundle.compiler}")
-    tell(f"state    {len(bundle.state)} tensors, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
+    tensors = count_of(len(bundle.state), "tensor")
+    tell(f"state    {tensors}, {report['state_bytes']:,} bytes, {bundle.initial_state_hash}")
     for title, kinds in (("inputs", bundle.inputs), ("outputs", bundle.outputs)):
         for i, kind in enumerate(kinds):
             tell(f"{title if i == 0 else '':8} {kind}")

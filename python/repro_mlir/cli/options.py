@@ -50,15 +50,6 @@ def told_next(*words: str) -> str:
     return f"next     {shlex.join(words)}"
 
 
-def count_of(number: int, noun: str, plural: str | None = None) -> str:
-    """Returns a number with its noun, such as "1 step" or "300 steps".
-
-    Args:
-      plural: the plural of the noun; None if it only has an s more.
-    """
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
-
-
 SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.files.npz import load_inputs, write_arrays
 from repro_mlir.base.files.storage import check_can_write, write_file
-from repro_mlir.base.printing import tell
+from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, expect
-from repro_mlir.cli.options import Commands, add_command, add_sizes, count_of, read_program
+from repro_mlir.cli.options import Commands, add_command, add_sizes, read_program
 from repro_mlir.cli.target import add_target
 
 

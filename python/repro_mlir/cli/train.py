@@ -13,9 +13,9 @@ from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.numerics.tensors import canonical_of
-from repro_mlir.base.printing import tell
+from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, add_numerics, count_of, numerics_of, told_next
+from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, add_numerics, numerics_of, told_next
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions

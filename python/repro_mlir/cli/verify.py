@@ -15,14 +15,13 @@ from typing import Any
 from repro_mlir.base.command_line import Status
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
-from repro_mlir.base.printing import foreign, tell
+from repro_mlir.base.printing import count_of, foreign, tell
 from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
 from repro_mlir.cli.options import (
     Commands,
     add_command,
     add_numerics,
     add_public_key,
-    count_of,
     needed_packages,
     numerics_of,
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import count_of
 from repro_mlir.program import Program
 from repro_mlir.verification.difference.report import Difference
 from repro_mlir.verification.difference.sides import Arrays, compare_tensors, explain
@@ -57,8 +58,8 @@ class _Repeated:
 def diff_receipts(
     first: str | Path, second: str | Path, targets: Sequence[str] | None = None, threads: int | None = None
 ) -> Difference | None:
-    """Returns the first difference between two receipts of one program; None if all records of the shorter receipt
-    equal those of the longer one.
+    """Returns the first difference between two receipts of one program; None if their runs are equal: the declarations
+    of the runs, and all records. `uncompared` describes what is not compared.
 
     Args:
       targets: the one target on which steps are run again; by default `default_target()`.
@@ -75,7 +76,10 @@ def diff_receipts(
     runs = [header.run() | {"initial": ""} for header in headers]
     different = first_different_field(runs[0], runs[1], "run")
     if different is not None:
-        raise ReproError(f"expected receipts of the same program, got {different[0]} {different[1]} and {different[2]}")
+        raise ReproError(
+            f"expected receipts of runs with equal declarations, got {different[0]} {different[1]} and {different[2]}: "
+            "choose receipts of one program and of equal options"
+        )
     records = min(side.run.records for side in sides)
     same_start = headers[0].initial == headers[1].initial
     if same_start and records == 0:
@@ -85,10 +89,52 @@ def diff_receipts(
         commitments = ((n, [side.run.commitment(n) for side in sides]) for n in range(1, records + 1))
         record = next((n for n, (a, b) in commitments if a.root != b.root), 0)
         if record == 0:
-            return None
+            return _compare_lengths(sides, records)
     elif records == 0:
         return _compare_states(sides, 0, 0, "")
     return _explain(sides, record)
+
+
+def uncompared(first: str | Path, second: str | Path) -> str:
+    """Returns a sentence for two receipts that `diff_receipts` finds equal: what it has not compared, and where the
+    receipts differ in it."""
+    sides = Receipt(first), Receipt(second)
+    differing = []
+    for name, (ours, theirs) in {
+        "environment": [each.header.environment for each in sides],
+        "the script's name or hash": [each.header.script for each in sides],
+        "the stored batches": [each.header.stored for each in sides],
+        "checkpoint_every": [each.header.checkpoint_every for each in sides],
+        "the list of programs": [each.header.programs for each in sides],
+        "the end of the run (seal.json is in one receipt only)": [each.seal is None for each in sides],
+        "the signature": [each.seal and each.seal.signature for each in sides],
+        "an incomplete last record": [each.log.torn for each in sides],
+    }.items():
+        if ours != theirs:
+            differing.append(name)
+    also = f"; the receipts differ in {', '.join(differing)}" if differing else ""
+    return (
+        f"only the declarations of the runs and the hashes of all steps and changes were compared{also}; run repro "
+        "verify on each receipt, too"
+    )
+
+
+def _compare_lengths(sides: tuple[_Repeated, _Repeated], records: int) -> Difference | None:
+    """Returns the difference of two receipts whose first `records` records are equal, which is that one has more
+    records; None if none has more."""
+    if all(side.run.records == records for side in sides):
+        return None
+    steps = sides[0].run.steps, sides[1].run.steps
+    changes = sides[0].run.records - steps[0], sides[1].run.records - steps[1]
+    common = sides[0].receipt.log[records].step
+    told = count_of(common, "step is", "steps are")
+    counted = [
+        f"{side.name} has {count_of(number, 'step')}"
+        + (f" and {count_of(changed, 'change')} of the state" if changes[0] != changes[1] else "")
+        for side, number, changed in zip(sides, steps, changes, strict=True)
+    ]
+    note = f"the first {told} equal; {counted[0]}, {counted[1]}"
+    return Difference((sides[0].name, sides[1].name), common + 1, note=note, steps=steps, changes=changes)
 
 
 def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:

@@ -66,6 +66,8 @@ class Difference:
       results: the step's results that differ: new state and outputs.
       compared: the number of operators that were compared, and the number of operators that compute something.
       note: a remark for the reader; may be empty.
+      steps, changes: the numbers of steps and of state changes of the two runs, if all that the runs have in common is
+        equal, and one run has more; else None.
       graph: the operators of the program.
       equal: the indices of operators that were compared and do not differ.
     """
@@ -77,6 +79,8 @@ class Difference:
     results: tuple[TensorDifference, ...] = ()
     compared: tuple[int, int] = (0, 0)
     note: str = ""
+    steps: tuple[int, int] | None = None
+    changes: tuple[int, int] | None = None
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
     equal: frozenset[int] = field(default=frozenset(), repr=False, compare=False)
 
@@ -103,6 +107,8 @@ class Difference:
             "results": [tensor.report() for tensor in self.results],
             "compared": list(self.compared),
             "note": self.note,
+            "steps": self.steps and list(self.steps),
+            "changes": self.changes and list(self.changes),
         }
 
     def lines(self) -> list[str]:

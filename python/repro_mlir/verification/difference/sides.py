@@ -109,7 +109,7 @@ def explain(
     operators, equal, compared = compare_operators(sides, arguments, ulps)
     computing = sum(not operator.inline and bool(operator.outputs) for operator in graph.operators)
     names = sides[0].name, sides[1].name
-    return Difference(names, step, given, operators, tuple(results), (compared, computing), "", graph, equal)
+    return Difference(names, step, given, operators, tuple(results), (compared, computing), graph=graph, equal=equal)
 
 
 def compare_operators(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import count_of
 from repro_mlir.pages import document, escaped
 from repro_mlir.verification.exports.declared import Declared
 from repro_mlir.verification.exports.facts import Facts, File
@@ -80,7 +81,7 @@ def _code(text: str) -> str:
 
 
 def _of_file(file: File) -> str:
-    return f"{_code(file.name)}, {file.size:,} bytes, SHA-256 {_code(file.sha256)}"
+    return f"{_code(file.name)}, {count_of(file.size, 'byte')}, SHA-256 {_code(file.sha256)}"
 
 
 def _shortened(rows: Sequence[tuple[str, str]], where: str, most: int = _MOST) -> list[tuple[str, str]]:
@@ -98,7 +99,7 @@ def _model(facts: Facts) -> str:
     programs = [
         (
             f"program {i + 1}",
-            f"{_code(listed.identity)} (H2), {steps:,} steps; inputs: "
+            f"{_code(listed.identity)} (H2), {count_of(steps, 'step')}; inputs: "
             f"{_types(listed.signature.inputs[listed.signature.num_hyper_parameters :])}; outputs: "
             f"{_types(listed.signature.outputs)}",
         )
@@ -107,7 +108,11 @@ def _model(facts: Facts) -> str:
     rows = [
         ("last state", f"{_code(facts.seal.state_hash)} (H3)"),
         ("file", _of_file(facts.result)),
-        ("size", f"{len(state):,} tensors with {elements:,} elements, parameters and state of the optimizer together"),
+        (
+            "size",
+            f"{count_of(len(state), 'tensor')} with {count_of(elements, 'element')}, parameters and state of the "
+            "optimizer together",
+        ),
     ]
     return _rows([*rows, *_shortened(programs, "receipt.json")])
 

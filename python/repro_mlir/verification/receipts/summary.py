@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError
-from repro_mlir.base.printing import foreign
+from repro_mlir.base.printing import count_of, foreign
 from repro_mlir.verification.receipts import signing
 from repro_mlir.verification.receipts.file_list import list_files
 from repro_mlir.verification.receipts.form import SEAL, VERSION, Record
@@ -71,9 +71,12 @@ class Summary:
 
     def lines(self) -> Iterator[str]:
         """Yields the lines of a human-readable summary."""
-        yield from _titled("program", [f"{identity} ({steps:,} steps)" for identity, steps in self.programs.items()])
-        yield f"state    {self.state_tensors:,} tensors, {self.state_elements:,} elements, {self.state_bytes:,} bytes"
-        yield f"steps    {self.steps:,}, and {self.changes:,} changes of the state by the user"
+        yield from _titled(
+            "program", [f"{identity} ({count_of(steps, 'step')})" for identity, steps in self.programs.items()]
+        )
+        state = count_of(self.state_tensors, "tensor"), count_of(self.state_elements, "element")
+        yield f"state    {', '.join(state)}, {count_of(self.state_bytes, 'byte')}"
+        yield f"steps    {self.steps:,}, and {count_of(self.changes, 'change')} of the state by the user"
         if self.losses:
             yield f"loss     {self.losses[0]:.6f} at first, {self.losses[-1]:.6f} at last"
         script = "" if self.script is None else f", from {foreign(self.script)}"
@@ -81,7 +84,7 @@ class Summary:
         yield f"batches  {self.batches:,}{script}, {kept}"
         shown = ", ".join(map(str, self.checkpoints[:8]))
         more = f", ... {self.checkpoints[-1]}" if len(self.checkpoints) > 8 else ""
-        yield f"kept     {len(self.checkpoints):,} states, after record {shown}{more}"
+        yield f"kept     {count_of(len(self.checkpoints), 'state')}, after record {shown}{more}"
         yield f"ended    {'yes' if self.finished else 'no: the run can be resumed'}"
         yield f"chain    {self.chain}"
         if self.state_hash is not None:
@@ -90,7 +93,7 @@ class Summary:
         where = [f"{foreign(name)}: {foreign(value)}" for name, value in self.environment.items()]
         yield from _titled("run on", where)
         yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
-        yield f"size     {self.files:,} files, {self.bytes:,} bytes"
+        yield f"size     {count_of(self.files, 'file')}, {count_of(self.bytes, 'byte')}"
 
 
 def _titled(title: str, entries: list[str]) -> Iterator[str]:

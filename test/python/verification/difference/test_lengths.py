@@ -1,0 +1,86 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A run and a longer run that begins with it differ; what `repro diff` does not compare is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from repro_mlir.cli import main as cli
+from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
+
+FULL = Path(__file__).resolve().parents[3] / "data" / "compatibility" / "signed.receipt"
+
+Told = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    def run(*arguments: object) -> tuple[int, list[str]]:
+        status = cli.main([*map(str, arguments)])
+        return status, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def cut(path: Path, records: Sequence[int]) -> Path:
+    """Copies the receipt of five steps, with a change after the third, without the end of its run: only with the
+    records of the numbers `records`."""
+    shutil.copytree(FULL, path)
+    lines = (path / STEPS).read_bytes().splitlines(keepends=True)
+    (path / STEPS).write_bytes(b"".join(lines[number - 1] for number in records))
+    (path / SEAL).unlink()
+    return path
+
+
+def test_a_run_and_its_beginning(tmp_path: Path, told: Told) -> None:
+    short = cut(tmp_path / "short", range(1, 6))
+    for pair, steps, note in (
+        ((FULL, short), [5, 4], f"the first 4 steps are equal; {FULL} has 5 steps, {short} has 4 steps"),
+        ((short, FULL), [4, 5], f"the first 4 steps are equal; {short} has 4 steps, {FULL} has 5 steps"),
+    ):
+        assert told("diff", *pair) == (1, [f"first    {pair[0]}", f"second   {pair[1]}", "step     5", f"note     {note}"])
+        status, (line,) = told("diff", *pair, "--json")
+        found = json.loads(line)
+        assert status == 1 and found["equal"] is False and found["note"] == note
+        assert (found["step"], found["steps"], found["changes"]) == (5, steps, [1, 1])
+
+
+def test_a_change_after_the_last_step(tmp_path: Path, told: Told) -> None:
+    pair = cut(tmp_path / "changed", range(1, 5)), cut(tmp_path / "unchanged", range(1, 4))
+    status, lines = told("diff", *pair)
+    counts = f"{pair[0]} has 3 steps and 1 change of the state, {pair[1]} has 3 steps and 0 changes of the state"
+    assert (status, lines[-1]) == (1, f"note     the first 3 steps are equal; {counts}")
+
+
+def test_what_is_not_compared_is_named(tmp_path: Path, told: Told) -> None:
+    status, lines = told("diff", FULL, FULL)
+    assert (status, lines[0]) == (0, "no difference") and len(lines) == 2
+    assert "run repro verify on each receipt, too" in lines[1] and "differ in" not in lines[1]
+    open_end = cut(tmp_path / "open", range(1, 7))
+    header = json.loads((open_end / HEADER).read_text())
+    header["environment"] = header["environment"] | {"threads": "77"}
+    header["checkpoint_every"] += 1
+    (open_end / HEADER).write_text(json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    for pair in ((FULL, open_end), (open_end, FULL)):
+        status, (line,) = told("diff", *pair, "--json")
+        found = json.loads(line)
+        assert status == 0 and found["equal"] is True
+        for place in ("environment", "checkpoint_every", "the end of the run", "the signature"):
+            assert place in found["note"].partition("the receipts differ in")[2], found
+
+
+def test_other_declarations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(FULL, other)
+    header = json.loads((other / HEADER).read_text())
+    header["run"]["nonfinite_loss"] = "stop"
+    (other / HEADER).write_text(json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    assert cli.main(["diff", str(FULL), str(other)]) == 2
+    message = capsys.readouterr().err
+    assert "runs with equal declarations, got run.nonfinite_loss warn and stop: choose" in message, message
