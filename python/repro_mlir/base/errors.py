@@ -59,15 +59,24 @@ class ReceiptWrong(ReproError):
     Attributes:
       place: the name of the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".
       step: the step at which the error appears, or None.
-      expected: the value in the receipt if it is a hash, else None.
-      actual: the value that was found instead.
+      expected: the value in the receipt if it is a hash, else None; if `is_given`, the value that the caller required.
+      actual: the value that was found instead; if `is_given`, the value in the receipt.
+      is_given: whether the receipt was compared with a value that the caller required.
     """
 
     def __init__(
-        self, place: str, message: str, step: int | None = None, expected: str | None = None, actual: str | None = None
+        self,
+        place: str,
+        message: str,
+        step: int | None = None,
+        expected: str | None = None,
+        actual: str | None = None,
+        *,
+        is_given: bool = False,
     ) -> None:
         super().__init__(f"{place}: {message}" if step is None else f"step {step}: {place}: {message}")
         self.place = place
         self.step = step
         self.expected = expected
         self.actual = actual
+        self.is_given = is_given

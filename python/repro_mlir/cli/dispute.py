@@ -24,8 +24,11 @@ from repro_mlir.cli.target import add_target
 if TYPE_CHECKING:
     from repro_mlir.verification.dispute import Channel, Published, ReceiptRun, Terms
 
-_NOTES = """A and B are receipts (their runs are repeated here with --target), or addresses of provers:
+_NOTES = """A and B are receipts, or addresses of provers:
   tcp:HOST:PORT  unix:PATH  files:FOLDER
+If the last links of the receipts differ, their runs are repeated here with --target, as far as needed. The files of
+the receipts are not checked: see repro verify.
+
 To start a prover:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
 
 A token is a text of 16 to 1024 bytes that a prover and its referee share. Each prover has its own token:
@@ -114,9 +117,11 @@ def _settle(options: argparse.Namespace) -> int:
     if options.evidence and verdict.evidence is not None:
         verdict.evidence.save(options.evidence)
     if options.json:
-        tell(json.dumps(verdict.report()))
+        tell(json.dumps(verdict.report() | {"evidence": options.evidence if verdict.evidence else None}))
     else:
         tell(*verdict.lines())
+        if options.evidence and verdict.evidence is None:
+            tell("evidence none: no operator is disputed, so nothing was written")
     if verdict.outcome == "agreement":
         return 0
     return Status.WRONG if verdict.wrong else Status.UNDECIDED

@@ -170,8 +170,9 @@ def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> i
         return Status.WRONG
     tell(f"WRONG    {wrong}")
     if wrong.expected is not None:
-        tell(f"receipt  {foreign(wrong.expected)}")
-        tell(f"found    {foreign(str(wrong.actual))}")
+        labels = ("given", "receipt") if wrong.is_given else ("receipt", "found")
+        for label, value in zip(labels, (wrong.expected, str(wrong.actual)), strict=True):
+            tell(f"{label:8} {foreign(value)}")
     return Status.WRONG
 
 

@@ -17,6 +17,9 @@ from repro_mlir.base.printing import foreign
 from repro_mlir.verification.elements import ElementDifference
 from repro_mlir.verification.operators import Extraction, Operator
 
+_UNCHECKED = "only the commitments were compared; run repro verify on each receipt, too"
+"""The note on runs whose common records agree."""
+
 _LONGEST = 1000
 """The maximum number of characters of a reason, which may quote a party."""
 
@@ -98,6 +101,11 @@ class Verdict:
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
     traffic: dict[str, Traffic] = field(default_factory=dict)
 
+    @property
+    def note(self) -> str | None:
+        """What the reader must know about a verdict for which no step was run; None for another verdict."""
+        return _UNCHECKED if self.outcome in ("agreement", "length") else None
+
     def report(self) -> dict[str, Any]:
         """Returns the verdict as a JSON object."""
         operator = self.operator
@@ -109,6 +117,7 @@ class Verdict:
             "subject": self.subject,
             "operator": operator and {"index": operator.index, "name": operator.name, "line": operator.line},
             "values": {name: value.report() for name, value in self.values.items()},
+            "note": self.note,
             "traffic": {name: dict(traffic.__dict__) for name, traffic in self.traffic.items()},
         }
 
@@ -126,6 +135,8 @@ class Verdict:
             told.append(f"about    {foreign(self.subject, _LONGEST)}")
         told += [f"{name:8} {foreign(reason, _LONGEST)}" for name, reason in self.reasons.items()]
         told += [f"{name:8} {value}" for name, value in self.values.items()]
+        if self.note is not None:
+            told.append(f"note     {self.note}")
         for name, traffic in self.traffic.items():
             told.append(
                 f"traffic  {name}: {traffic.questions} questions, {traffic.sent + traffic.received:,} bytes, "

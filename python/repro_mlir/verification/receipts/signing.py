@@ -107,7 +107,7 @@ def check(seal: Seal, expected: bytes | None) -> None:
         return
     key, signature = seal.signature
     if expected is not None and key != expected:
-        raise ReceiptWrong(SEAL, "signed by another key", None, expected.hex(), key.hex())
+        raise ReceiptWrong(SEAL, "signed by another key", None, expected.hex(), key.hex(), is_given=True)
     if not is_strong(key):
         raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
     if not holds(key, signature, seal.signed_bytes()):

@@ -118,7 +118,8 @@ def verify(
     log = receipt.log
     link = log[log.records].chain
     if chain is not None and link != chain:
-        raise ReceiptWrong("chain", "expected the run of the given link, got another", None, link.hex(), chain.hex())
+        message = "expected the run of the given link, got another"
+        raise ReceiptWrong("chain", message, None, chain.hex(), link.hex(), is_given=True)
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from repro_mlir.cli import main as cli
-from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
+from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS
 
 FULL = Path(__file__).resolve().parents[3] / "data" / "compatibility" / "signed.receipt"
 
@@ -44,7 +46,10 @@ def test_a_run_and_its_beginning(tmp_path: Path, told: Told) -> None:
         ((FULL, short), [5, 4], f"the first 4 steps are equal; {FULL} has 5 steps, {short} has 4 steps"),
         ((short, FULL), [4, 5], f"the first 4 steps are equal; {short} has 4 steps, {FULL} has 5 steps"),
     ):
-        assert told("diff", *pair) == (1, [f"first    {pair[0]}", f"second   {pair[1]}", "step     5", f"note     {note}"])
+        assert told("diff", *pair) == (
+            1,
+            [f"first    {pair[0]}", f"second   {pair[1]}", "step     5", f"note     {note}"],
+        )
         status, (line,) = told("diff", *pair, "--json")
         found = json.loads(line)
         assert status == 1 and found["equal"] is False and found["note"] == note
@@ -73,6 +78,40 @@ def test_what_is_not_compared_is_named(tmp_path: Path, told: Told) -> None:
         assert status == 0 and found["equal"] is True
         for place in ("environment", "checkpoint_every", "the end of the run", "the signature"):
             assert place in found["note"].partition("the receipts differ in")[2], found
+
+
+def test_disputes_say_that_files_are_unchecked(tmp_path: Path, told: Told) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(FULL, damaged)
+    data = bytearray((damaged / INPUTS).read_bytes())
+    data[-1] ^= 1
+    (damaged / INPUTS).write_bytes(data)
+    note = "only the commitments were compared; run repro verify on each receipt, too"
+    short = cut(tmp_path / "short", range(1, 6))
+    for other, status, outcome in ((damaged, 0, "agreement"), (short, 3, "length")):
+        found, lines = told("dispute", FULL, other, "--evidence", tmp_path / "evidence")
+        assert found == status and f"note     {note}" in lines
+        assert lines[-1] == "evidence none: no operator is disputed, so nothing was written"
+        assert not (tmp_path / "evidence").exists()
+        found, (line,) = told("dispute", FULL, other, "--json")
+        verdict = json.loads(line)
+        assert (found, verdict["outcome"], verdict["note"], verdict["evidence"]) == (status, outcome, note, None)
+
+
+def test_what_was_given_and_what_the_receipt_has(tmp_path: Path, told: Told) -> None:
+    key = tmp_path / "key.pem"
+    public = Ed25519PrivateKey.from_private_bytes(b"k" * 32).public_key()
+    key.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    seal = json.loads((FULL / SEAL).read_text())
+    for arguments, given, receipt in (
+        (("--key", key), public.public_bytes_raw().hex(), seal["signature"]["key"]),
+        (("--chain", "ab" * 32), "ab" * 32, seal["chain"]),
+    ):
+        status, lines = told("verify", FULL, *arguments)
+        assert (status, lines[1:]) == (1, [f"given    {given}", f"receipt  {receipt}"])
+        status, (line,) = told("verify", FULL, *arguments, "--json")
+        found = json.loads(line)
+        assert (status, found["expected"], found["actual"]) == (1, given, receipt)
 
 
 def test_other_declarations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
