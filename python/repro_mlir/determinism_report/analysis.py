@@ -36,8 +36,8 @@ def determinism(model: torch.nn.Module, *arguments: Any, **options: Unpack[Captu
 
     Args:
       model, arguments, options: as for `capture`: `determinism(model, loss_fn, optimizer, batch)` is about a training
-        step, `determinism(model, inputs)` about inference. PyTorch runs one step; afterwards parameters, buffers,
-        gradients, the optimizer's state and PyTorch's random state are restored.
+        step, `determinism(model, inputs)` about inference. PyTorch runs one step; afterwards the model, the optimizer
+        and the random states of PyTorch, Python and NumPy are restored, as docs/guides/determinism.md describes.
     Returns:
       the report, also if the compiler refuses the step; `print(report)` shows it, `report.as_json()` is its data.
     Raises:
@@ -98,7 +98,8 @@ def _report(
     from repro_mlir.frontends.torch.base.source_lines import module_names
     from repro_mlir.frontends.torch.eager_operators.recording import executed_operators
     from repro_mlir.frontends.torch.eager_operators.refusals import tried_operators
-    from repro_mlir.frontends.torch.eager_operators.steps import inference, restoring, training_step
+    from repro_mlir.frontends.torch.eager_operators.snapshots import restoring
+    from repro_mlir.frontends.torch.eager_operators.steps import inference, training_step
 
     optimizer = arguments[1] if len(arguments) == 3 else None
 

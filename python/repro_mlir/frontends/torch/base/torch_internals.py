@@ -52,7 +52,7 @@ with private_names("torch"):
     from torch.nn.modules.batchnorm import _NormBase as BatchNormBase
     from torch.nn.utils.stateless import _reparametrize_module as reparametrize_module
     from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
     from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
 

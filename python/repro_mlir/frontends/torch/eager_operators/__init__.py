@@ -3,6 +3,7 @@
 
 """The operators that PyTorch itself executes in a step, and what its kernels define about their bits.
 
-`causes` names the causes of different bits, `classes` assigns a cause to each operator, `recording` runs a step and
-lists its operators, and `refusals` finds those that the compiler refuses.
+`causes` names the causes of different bits, `classes` assigns a cause to each operator, `steps` and `recording` run a
+step and list its operators, `refusals` finds those that the compiler refuses, and `snapshots` restores the user's
+objects.
 """

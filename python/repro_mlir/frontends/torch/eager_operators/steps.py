@@ -1,13 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs a step of a model in PyTorch, and restores the user's objects."""
+"""Runs a step of a model in PyTorch."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -85,49 +84,3 @@ def _with_tensors(batch: Any) -> Any:
     """Returns the arguments of a model, with tensors in place of NumPy arrays."""
     leaves, spec = flatten(batch)
     return pytree.tree_unflatten(leaves, spec)
-
-
-@contextlib.contextmanager
-def restoring(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Iterator[None]:
-    """A context manager after which parameters, buffers, gradients, the optimizer's state and PyTorch's random state
-    are those from before the block."""
-    parameters = [*model.parameters()]
-    gradients = [each.grad for each in parameters]
-    # A step must not add to the gradients of the user.
-    for each in parameters:
-        each.grad = None
-    slots = {} if optimizer is None else {key: {**value} for key, value in optimizer.state.items()}
-    in_slots = [leaf for leaf in pytree.tree_leaves([*slots.values()]) if isinstance(leaf, torch.Tensor)]
-    held = [*parameters, *model.buffers(), *in_slots]
-    copies = [each.detach().clone() for each in held]
-    contents = [each.data for each in held]
-    versions = [each._version for each in held]
-    # A module may assign another tensor to a name.
-    named = [(names, {**names}) for each in model.modules() for names in (each._parameters, each._buffers)]
-    random_state = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for tensor, content, copied, version in zip(held, contents, copies, versions, strict=True):
-                # Sparse tensors and those of other classes have no bits of their own.
-                is_plain = type(content) is torch.Tensor and content.layout is torch.strided
-                if is_plain and not tensor.is_set_to(content):
-                    tensor.data = content
-                if tensor._version != version or (is_plain and not _has_bits(tensor, copied)):
-                    tensor.copy_(copied)
-        for names, tensors in named:
-            names.clear()
-            names.update(tensors)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        if optimizer is not None:
-            optimizer.state.clear()
-            optimizer.state.update(slots)
-        torch.set_rng_state(random_state)
-
-
-def _has_bits(tensor: torch.Tensor, copied: torch.Tensor) -> bool:
-    """Returns whether a tensor has the bits of its copy. Writes to `tensor.data` leave the version as it is."""
-    values = [each.detach().resolve_conj().resolve_neg().contiguous().reshape(-1) for each in (tensor, copied)]
-    return torch.equal(*(each.view(torch.uint8) for each in values))
