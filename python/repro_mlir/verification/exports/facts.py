@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -161,7 +160,6 @@ def facts_of(receipt: Receipt, key: bytes | None = None) -> Facts:
     check_consistency(receipt, unfinished=False, key=key)
     seal, header, log = receipt.seal, receipt.header, receipt.log
     assert seal is not None
-    values = _Values()
     batches, steps_of = [], Counter[int]()
     for number in range(1, log.records + 1):
         record = log[number]
@@ -170,7 +168,6 @@ def facts_of(receipt: Receipt, key: bytes | None = None) -> Facts:
         steps_of[record.program] += 1
         signature = header.programs[record.program].signature
         count = signature.num_hyper_parameters
-        values.add(signature.inputs[:count], receipt, log.inputs_end(number - 1), record)
         named = zip(signature.inputs[count:], record.commitment.inputs[count:], strict=True)
         tensors = tuple((kind.name, digest) for kind, digest in named)
         batches.append(Batch(record.step, record.commitment.cursor, tensors))
@@ -180,7 +177,7 @@ def facts_of(receipt: Receipt, key: bytes | None = None) -> Facts:
         seal=seal,
         files={name: _file(receipt, name) for name in sorted([*seal.files, SEAL])},
         steps_of=tuple(steps_of[i] for i in range(len(header.programs))),
-        hyper_parameters=values.all(),
+        hyper_parameters=_hyper_parameters(receipt),
         batches=tuple(batches),
         taken=log[log.records].commitment.cursor,
         first_loss=_loss(log[log.record_of(1)], header),
@@ -189,27 +186,30 @@ def facts_of(receipt: Receipt, key: bytes | None = None) -> Facts:
     )
 
 
-class _Values:
-    """Collects the values of the scalar hyper-parameters of all steps."""
+def _hyper_parameters(receipt: Receipt) -> tuple[HyperParameter, ...]:
+    """Returns the scalar hyper-parameters of all steps, in the order of their first use."""
+    kinds_of = [each.signature.inputs[: each.signature.num_hyper_parameters] for each in receipt.header.programs]
+    if all(kind.shape for kinds in kinds_of for kind in kinds):
+        return ()
+    log, found = receipt.log, dict[str, list[Any]]()
+    with open_regular(receipt.inputs_path) as file:
+        for number in range(1, log.records + 1):
+            program, step = log[number].program, log[number].step
+            if program is not None and not all(kind.shape for kind in kinds_of[program]):
+                kinds, begin = kinds_of[program], log.inputs_end(number - 1)
+                arrays = StoredInputs(kinds).read(file, receipt.inputs_path, begin, f"step {step}")
+                for kind, array in zip(kinds, arrays, strict=True):
+                    if not kind.shape:
+                        _add_value(found, kind.name, _value(array, kind))
+    return tuple(HyperParameter(name, *map(str, values)) for name, values in found.items())
 
-    def __init__(self) -> None:
-        self._found: dict[str, list[Any]] = {}
 
-    def add(self, kinds: Sequence[TensorType], receipt: Receipt, begin: int, record: Record) -> None:
-        """Adds the values of a step, whose inputs begin at offset `begin` of inputs.bin."""
-        arrays = StoredInputs(kinds).read(receipt.inputs_path, begin, f"step {record.step}")
-        for kind, array in zip(kinds, arrays, strict=True):
-            if kind.shape:
-                continue
-            value = _value(array, kind)
-            first, _, least, greatest = self._found.setdefault(kind.name, [value] * 4)
-            least = value if value < least or least != least else least
-            greatest = value if value > greatest or greatest != greatest else greatest
-            self._found[kind.name] = [first, value, least, greatest]
-
-    def all(self) -> tuple[HyperParameter, ...]:
-        """Returns all hyper-parameters in the order of their first use."""
-        return tuple(HyperParameter(name, *map(str, values)) for name, values in self._found.items())
+def _add_value(found: dict[str, list[Any]], name: str, value: Any) -> None:
+    """Adds a value to the first, last, least and greatest value of each hyper-parameter."""
+    first, _, least, greatest = found.setdefault(name, [value] * 4)
+    least = value if value < least or least != least else least
+    greatest = value if value > greatest or greatest != greatest else greatest
+    found[name] = [first, value, least, greatest]
 
 
 def _value(array: np.ndarray, kind: TensorType) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json, tensor_record
-from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.files.regular import open_regular, read_regular
 from repro_mlir.base.limits import VARIABLE, limits
 from repro_mlir.base.numerics.hashing import tensor_digests
 from repro_mlir.base.numerics.tensors import TensorType
@@ -106,7 +106,8 @@ class Receipt(ConstantAttributes):
         found = self.log[record]
         assert found.program is not None
         form = self.stored_inputs(found.program)
-        return form.read(self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+        with open_regular(self.inputs_path) as file:
+            return form.read(file, self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
 
     @property
     def program(self) -> StepProgram:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -162,12 +163,11 @@ class StoredInputs:
         never returns (V4)."""
         return tensor_record.decode(data, self._kinds, where)
 
-    def read(self, path: Path, begin: int, where: str) -> list[np.ndarray]:
-        """Reads the arrays at offset `begin` of a file. Raises ReproError if the file is too short."""
-        with open_regular(path) as file:
-            there = os.fstat(file.fileno()).st_size - begin
-            # The size is checked before `read` allocates a buffer of that size.
-            if there < self.size:
-                raise ReproError(f"{path}: expected {self.size} bytes for {where}, got {max(there, 0)}")
-            file.seek(begin)
-            return self.decode(file.read(self.size), f"{path}: {where}")
+    def read(self, file: BinaryIO, path: Path, begin: int, where: str) -> list[np.ndarray]:
+        """Reads the arrays at offset `begin` of the open file `path`. Raises ReproError if the file is too short."""
+        there = os.fstat(file.fileno()).st_size - begin
+        # The size is checked before `read` allocates a buffer of that size.
+        if there < self.size:
+            raise ReproError(f"{path}: expected {self.size} bytes for {where}, got {max(there, 0)}")
+        file.seek(begin)
+        return self.decode(file.read(self.size), f"{path}: {where}")

@@ -7,9 +7,11 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
+from repro_mlir.base.files.regular import open_regular
 from repro_mlir.cli.main import main
 from repro_mlir.verification.exports.facts import facts_of
 from repro_mlir.verification.receipts.file_list import describe_file
@@ -142,8 +144,8 @@ def test_changing_and_missing_hyper_parameters(signed: Path, monkeypatch: pytest
     schedule = iter([0.5, 0.75, float("nan"), 0.25, 0.5])
     read = StoredInputs.read
 
-    def changed(self: StoredInputs, path: Path, begin: int, where: str) -> list[np.ndarray]:
-        arrays = read(self, path, begin, where)
+    def changed(self: StoredInputs, file: BinaryIO, path: Path, begin: int, where: str) -> list[np.ndarray]:
+        arrays = read(self, file, path, begin, where)
         if len(arrays) in (2, 3) and not arrays[1].shape:
             arrays[0] = np.float32(next(schedule)).reshape(())
         return arrays
@@ -152,6 +154,30 @@ def test_changing_and_missing_hyper_parameters(signed: Path, monkeypatch: pytest
     monkeypatch.setattr("repro_mlir.verification.exports.facts.check_consistency", lambda *_, **__: None)
     rate = facts_of(Receipt(signed)).hyper_parameters[0]
     assert str(rate) == "0.5 at first, 0.5 at last, from 0.25 to 0.75"
+
+
+@pytest.mark.parametrize("scalars", [True, False])
+def test_the_inputs_are_opened_once_or_not_at_all(signed: Path, monkeypatch: pytest.MonkeyPatch, scalars: bool) -> None:
+    receipt = Receipt(signed)
+    opened = []
+
+    def opens(path: Path) -> BinaryIO:
+        opened.append(path)
+        return open_regular(path)
+
+    monkeypatch.setattr("repro_mlir.verification.exports.facts.open_regular", opens)
+    monkeypatch.setattr("repro_mlir.verification.exports.facts.check_consistency", lambda *_, **__: None)
+    monkeypatch.setattr("repro_mlir.verification.exports.facts._file", lambda *_: None)
+    if not scalars:
+        # The signature of a program without hyper-parameters has only tensors of the batch.
+        programs = [
+            dataclasses.replace(each, signature=dataclasses.replace(each.signature, num_hyper_parameters=0))
+            for each in receipt.header.programs
+        ]
+        assert receipt.log.records
+        receipt.__dict__["header"] = dataclasses.replace(receipt.header, programs=tuple(programs))
+    found = facts_of(receipt).hyper_parameters
+    assert opened == ([receipt.inputs_path] if scalars else []) and bool(found) == scalars
 
 
 def without_batches(path: Path) -> Path:
