@@ -99,8 +99,7 @@ def uncompared(first: str | Path, second: str | Path) -> str:
     """Returns a sentence for two receipts that `diff_receipts` finds equal: what it has not compared, and where the
     receipts differ in it."""
     sides = Receipt(first), Receipt(second)
-    differing = []
-    for name, (ours, theirs) in {
+    facts: dict[str, list[object]] = {
         "environment": [each.header.environment for each in sides],
         "the script's name or hash": [each.header.script for each in sides],
         "the stored batches": [each.header.stored for each in sides],
@@ -109,9 +108,8 @@ def uncompared(first: str | Path, second: str | Path) -> str:
         "the end of the run (seal.json is in one receipt only)": [each.seal is None for each in sides],
         "the signature": [each.seal and each.seal.signature for each in sides],
         "an incomplete last record": [each.log.torn for each in sides],
-    }.items():
-        if ours != theirs:
-            differing.append(name)
+    }
+    differing = [name for name, (ours, theirs) in facts.items() if ours != theirs]
     also = f"; the receipts differ in {', '.join(differing)}" if differing else ""
     return (
         f"only the declarations of the runs and the hashes of all steps and changes were compared{also}; run repro "
