@@ -54,7 +54,7 @@ def test_the_receipt_of_the_readme(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
     printed(text[text.index("## In a script of your own") :])
-    assert verify(tmp_path / "run.receipt").steps == 3
+    assert verify(tmp_path / "example.receipt").steps == 3
 
 
 def test_the_hash_of_the_readme() -> None:
