@@ -42,7 +42,7 @@ _MOVES = frozenset(
     """_assert_async _assert_scalar _assert_tensor_metadata _conj_physical _copy_from _linalg_check_errors
     _local_scalar_dense _pack_padded_sequence _pad_packed_sequence _reshape_copy _to_copy _unsafe_index
     _unsafe_masked_index _unsafe_view _upsample_nearest_exact1d _upsample_nearest_exact2d
-    _upsample_nearest_exact3d alias_copy arange argwhere as_strided_scatter block_diag bucketize cat
+    _upsample_nearest_exact3d alias_copy argwhere as_strided_scatter block_diag bucketize cat
     channel_shuffle clone combinations complex conj_physical constant_pad_nd contiguous copy detach_copy diag
     diag_embed diagonal_backward diagonal_scatter embedding expand_copy eye fill flip full full_like gather
     hstack index index_fill index_select int_repr is_same_size item lift lift_fresh lift_fresh_copy masked_fill
@@ -58,7 +58,7 @@ _MOVES = frozenset(
 
 _EXACT = frozenset(
     """_amp_foreach_non_finite_check_and_unscale _amp_update_scale _is_all_true _is_any_true _masked_scale _prelu_kernel
-    _unique _unique2 abs adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d add all allclose amax amin
+    _unique _unique2 abs adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d add all amax amin
     aminmax and any argmax argmin bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
     bitwise_xor ceil clamp clamp_max clamp_min copysign count_nonzero div eq equal
     fake_quantize_per_tensor_affine_cachemask_backward floor fmax fmin frac fractional_max_pool2d
@@ -73,9 +73,9 @@ _EXACT = frozenset(
 
 _ROUNDING = frozenset(
     """_batch_norm_with_update_functional _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fused_sgd addcdiv
-    addcmul addr cross deg2rad dequantize fake_quantize_per_tensor_affine_cachemask floor_divide fmod hardsigmoid
-    hardsigmoid_backward hardswish hardswish_backward huber_loss_backward lerp linalg_cross linspace
-    mse_loss_backward nll_loss2d_backward nll_loss_backward prelu quantize_per_channel quantize_per_tensor
+    addcmul addr allclose arange cross deg2rad dequantize fake_quantize_per_tensor_affine_cachemask floor_divide fmod
+    hardsigmoid hardsigmoid_backward hardswish hardswish_backward huber_loss_backward isclose lerp linalg_cross
+    linspace mse_loss_backward nll_loss2d_backward nll_loss_backward prelu quantize_per_channel quantize_per_tensor
     rad2deg range remainder rrelu_with_noise_backward sigmoid_backward smooth_l1_loss_backward
     soft_margin_loss_backward tanh_backward""".split()
 )
@@ -180,7 +180,7 @@ _OF_SUMS = ROUNDING, ORDER, ATOMICS
 
 _QUOTIENTS = ("div", "true_divide")
 _SUMS = ("add", "sub", "rsub", "subtract")
-_PRODUCTS_OF_COMPLEX = ("abs", "mul", "multiply", "square", "reciprocal", "sqrt", "outer", "ger", *_QUOTIENTS)
+_PRODUCTS_OF_COMPLEX = ("abs", "mul", "multiply", "square", "reciprocal", "sqrt", "sgn", "outer", "ger", *_QUOTIENTS)
 _WRITES_OF_INDICES = ("index_put", "_index_put_impl", "_unsafe_index_put")
 
 
