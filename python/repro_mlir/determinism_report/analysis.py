@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.progress import working
 from repro_mlir.determinism_report.report import EagerOperator, Operation, RefusedOperator, Report, share_of
-from repro_mlir.determinism_report.rules import RULES
+from repro_mlir.determinism_report.rules import RULES, TERMINATORS, UNKNOWN
 from repro_mlir.frontends.torch.base.capture_options import CaptureKeywords, CaptureOptions
 from repro_mlir.frontends.torch.capture.programs import capture, refuse_training_options, require_capture
 from repro_mlir.program import Program
@@ -147,9 +147,11 @@ def _report(
 
 
 def _operations(program: StepProgram) -> tuple[Operation, ...]:
-    """Returns the operations of a program with their rules, in the order of `RULES`."""
+    """Returns the operations of a program with their rules, in the order of `RULES`; those without rules are last."""
     parts = (program.part, program.finish) if isinstance(program, MicrobatchProgram) else (program,)
     found: Counter[str] = Counter()
     for each in parts:
         found.update(count_all_operations(each.data))
-    return tuple(Operation(name, found[name], rules.labels, rules.text) for name, rules in RULES.items() if found[name])
+    unknown = {name: UNKNOWN for name in sorted(found.keys() - RULES.keys() - TERMINATORS)}
+    all_rules = {**RULES, **unknown}.items()
+    return tuple(Operation(name, found[name], rules.labels, rules.text) for name, rules in all_rules if found[name])

@@ -67,7 +67,7 @@ if (D.operations.length) {
   table($("operations"), [
     {title: "operation", value: each => each.name, cell: each => make("code", {}, each.name)},
     {title: "number", n: true, value: each => each.count},
-    {title: "rules", value: each => each.rules.join(", ")},
+    {title: "rules", value: each => each.rules.join(", ") || "none"},
     {title: "what they define", value: each => each.text},
   ], D.operations);
 }

@@ -69,7 +69,7 @@ class Operation:
     Attributes:
       name: the name of the operation.
       count: how often the program contains it.
-      rules: the labels of the rules in docs/reference/numerics.md.
+      rules: the labels of the rules in docs/reference/numerics.md; empty if the operation is unknown.
       text: what the rules define.
     """
 
@@ -103,8 +103,11 @@ class Report:
 
     @property
     def defined(self) -> float:
-        """The share of the step whose bits are defined here: 1 if the compiler accepts the step, else 0."""
-        return 1.0 if self.program is not None else 0.0
+        """The share of the program's operations that have rules; 0 if the compiler refuses the step."""
+        if self.program is None:
+            return 0.0
+        known = [(each.count, 0) for each in self.operations if each.rules]
+        return share_of(known, [(each.count, 0) for each in self.operations]).operators
 
     def shares(self, device: str) -> dict[str, Share]:
         """Returns the shares of PyTorch's operators by grade, with an entry for each of `GRADES`.

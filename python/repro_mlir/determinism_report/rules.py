@@ -68,3 +68,9 @@ _GROUPS = {
 
 RULES: dict[str, Rules] = {name: rules for rules, names in _GROUPS.items() for name in names.split()}
 """The rules of each operation, by its name, in the order in which reports list them."""
+
+UNKNOWN = Rules((), "unknown: the report knows no rule")
+"""The rules of an operation that `RULES` does not have; nothing is claimed."""
+
+TERMINATORS = frozenset(["func.return"])
+"""Operations that compute nothing, and so have no rules."""

@@ -22,7 +22,7 @@ def lines_of(report: Report) -> list[str]:
     if report.program is not None:
         lines += [
             f"program    {report.program}",
-            f"here       {percent(report.defined)} of the arithmetic has defined bits",
+            f"here       {percent(report.defined)} of the operations have defined bits",
         ]
     else:
         lines += ["here       0 %: the compiler refuses the step", f"refused    {report.refusal}"]
@@ -54,7 +54,7 @@ def lines_of(report: Report) -> list[str]:
         counts: Counter[tuple[tuple[str, ...], str]] = Counter()
         for operation in report.operations:
             counts[operation.rules, operation.text] += operation.count
-        groups = [(", ".join(labels), f"{count:,}", text) for (labels, text), count in counts.items()]
+        groups = [(", ".join(labels) or "none", f"{count:,}", text) for (labels, text), count in counts.items()]
         lines += ["", *_table(("rules here", "operations", "what they define"), groups, right=(1,))]
     return lines
 

@@ -15,7 +15,7 @@ from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.determinism_report.page import page
 from repro_mlir.determinism_report.report import GRADES
-from repro_mlir.determinism_report.rules import RULES
+from repro_mlir.determinism_report.rules import RULES, TERMINATORS
 from repro_mlir.reference.stored import OPERATIONS
 
 torch = pytest.importorskip("torch")
@@ -123,7 +123,7 @@ def test_the_users_objects_stay_as_they_are() -> None:
     assert causes["aten.embedding_dense_backward"] == "order" and causes["aten.bernoulli_"] == "random numbers"
     assert causes["aten.index_add"] == "atomics on CUDA"
     assert causes["aten.addcdiv_"] == "roundings" and causes["aten.sqrt"] == "exact"
-    assert "100 % of the arithmetic has defined bits" in str(report)
+    assert "100 % of the operations have defined bits" in str(report)
 
 
 class WritesData(torch.optim.Optimizer):
@@ -220,10 +220,21 @@ def test_wrong_inputs_are_errors(tmp_path: Path, capsys) -> None:
 
 
 def test_each_operation_of_a_program_has_rules_that_exist() -> None:
-    assert RULES.keys() == OPERATIONS.keys() - {"func.return"}
+    assert RULES.keys() == OPERATIONS.keys() - TERMINATORS
     text = (ROOT / "docs" / "reference" / "numerics.md").read_text()
     for rules in RULES.values():
         assert all(f"**({label})**" in text for label in rules.labels)
+
+
+def test_an_operation_without_rules_is_unknown_and_not_defined(monkeypatch) -> None:
+    model = torch.nn.Linear(4, 2)
+    assert repro_mlir.determinism(model, torch.ones(3, 4)).defined == 1
+    monkeypatch.delitem(RULES, "repro.fold")
+    report = repro_mlir.determinism(model, torch.ones(3, 4))
+    counts = {each.name: each.count for each in report.operations}
+    assert [each.name for each in report.operations if not each.rules] == ["repro.fold"]
+    assert report.defined == 1 - counts["repro.fold"] / sum(counts.values()) < 1
+    assert "unknown" in str(report) and "100 % of the operations" not in str(report)
 
 
 def test_a_page_escapes_what_the_user_wrote() -> None:
