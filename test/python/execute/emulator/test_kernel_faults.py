@@ -57,7 +57,7 @@ from repro_mlir.execute import emulator
         ("ld.param.u64 %rd1, [p0+4];", "beyond parameter 'p0' of 8 bytes"),
         ("ld.global.v4.u32 {%r1, %r2}, [%rd1];", "with 2 registers, expected 4"),
         ("bra $nowhere;", "no label '$nowhere'"),
-        ("call (%r1), helper, (%r2);", "call of 'helper', which is no function"),
+        ("call (%r1), helper, (%r2);", "call of 'helper', which is not a function"),
         ("@%r1 bra $x;", "expected a predicate register after @"),
         ("bar.sync %r1;", "expected the constant number of a barrier"),
         ("add.s32 %r1, %r2, %r3", "expected ';'"),
