@@ -28,6 +28,7 @@ TESTED_BY = {
     "frontends/test_sizes.py": "known_shapes symbolic_extents symbolic_reshapes",
     "frontends/test_training.py": "model_modes optimizers rule_updates",
     "frontends/test_traps.py": "compositions foreach pooling",
+    "frontends/test_tried_versions.py": "torch_mlir_names",
     "frontends/test_unsigned.py": "wide_integers",
     "frontends/test_upsampling.py": "constant_indices",
     "compile_model/test_compiled_models.py": "exported_files",
