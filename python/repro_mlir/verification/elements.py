@@ -112,7 +112,7 @@ def _magnitudes(first: np.ndarray, second: np.ndarray, kind: TensorType) -> tupl
     element = element_type(kind.element)
     a, b = (_held(array, element).astype(np.float64) for array in (first, second))
     finite = np.isfinite(a)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         differences = np.abs(a - b)[finite & np.isfinite(b)]
     return min(float(np.max(differences, initial=0.0)), _LARGEST), float(np.max(np.abs(a[finite]), initial=0.0))
 
