@@ -29,6 +29,7 @@ SCHEDULED = torch.optim.SGD([PARAMETER])
 torch.optim.lr_scheduler.ConstantLR(SCHEDULED)
 SCHEDULED.step()
 ATTRIBUTES = {
+    "_is_view": [torch.Tensor],
     "_backward_hooks": (MODULE, PARAMETER),
     "_backward_pre_hooks": (MODULE,),
     "_buffers": (MODULE,),
