@@ -199,16 +199,21 @@ say("shares", texts("#kernels td").filter(each => each.endsWith("%")).join(" "))
 say("unknown", texts("#ledger tr").filter(each => each.startsWith("unknown,")).length);
 say("numbers", /NaN|Infinity|undefined/.test(document.querySelector("main").innerHTML));
 """
-    columns = "kernels: kernel operation source launches predicted of the step"
-    expected = ["rings: 2", columns, "shares: 88 % 12 % 0.1 %"]
+    expected = ["shares: 88 % 12 % 0.1 %", "unknown: 1", "numbers: false"]
     assert used(path, script) == [
         "lanes: made-up-gpu, predicted; other, predicted; other, measured",
+        "rings: 2",
+        "kernels: kernel operation source launches predicted of the step",
         *expected,
-        "unknown: 1",
-        "numbers: false",
     ]
+    # Without a prediction for a CPU, no kernel is described.
     path.write_text(prediction_page("a", [Case(GPU_STEP, ledger)]))
-    assert used(path, script) == ["lanes: made-up-gpu, predicted", *expected, "unknown: 1", "numbers: false"]
+    assert used(path, script) == [
+        "lanes: made-up-gpu, predicted",
+        "rings: 2",
+        "kernels: kernel launches predicted of the step causes work",
+        *expected,
+    ]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
