@@ -5,17 +5,17 @@
 Needs the built package.
 """
 
-import argparse
 import importlib
 import inspect
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md"
+import generated_pages
+
+PAGE = generated_pages.ROOT / "docs" / "reference" / "api.md"
 MODULES = {
     "repro_mlir": "Training, capture, compilation and verification.",
     "repro_mlir.precision": "Precision recipes ([precision.md](../guides/precision.md)).",
@@ -120,19 +120,5 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def main() -> int:
-    """Returns 0 if the page is up to date or was written, 1 if --check found an outdated page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if the page is not up to date")
-    check = parser.parse_args().check
-    text = render()
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    if not check:
-        PAGE.write_text(text)
-    print(f"{PAGE.name}: {'not up to date, run `make docs`' if check else 'written'}")
-    return int(check)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated_pages.run(__doc__, {PAGE: render()}))

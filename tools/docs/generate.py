@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes docs/reference/ from the TableGen descriptions; with --check, only reports whether it is up to date."""
 
-import argparse
 import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import generated_pages
+from generated_pages import ROOT
+
 MLIR = Path(sysconfig.get_path("purelib")) / "mlir"
 REFERENCE = ROOT / "docs" / "reference" / "mlir"
 READERS = "This page is for contributors, and for readers of programs as MLIR text"
@@ -46,7 +47,7 @@ def generate() -> dict[Path, str]:
     dialect = run_tblgen(operations, "-gen-dialect-doc", "-dialect=repro")
     launches = ROOT / "dialects" / "Launch" / "IR" / "LaunchOps.td"
     launch = run_tblgen(launches, "-gen-dialect-doc", "-dialect=launch")
-    passes = ["# Passes\n", f"{READERS}. It lists the passes of the compiler, by the folder that has them.\n"]
+    passes = ["# Passes\n", f"{READERS}. It lists the passes of the\ncompiler, by the folder that contains them.\n"]
     for file in sorted(file for folder in ("dialects", "lib") for file in (ROOT / folder).rglob("Passes.td")):
         text = run_tblgen(file, "-gen-pass-doc").replace(generated, "").strip()
         if text:
@@ -58,23 +59,5 @@ def generate() -> dict[Path, str]:
     }
 
 
-def main() -> int:
-    """Returns 0 if the files are up to date or were written, 1 if --check found an outdated file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, fail if a file is not up to date")
-    check = parser.parse_args().check
-    stale = []
-    for path, text in generate().items():
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(path)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    for path in stale:
-        print(f"{path.relative_to(ROOT)}: {'not up to date, run `make docs`' if check else 'written'}")
-    return int(check and bool(stale))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated_pages.run(__doc__, generate()))
