@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, overload
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import Executable, check_runs
@@ -115,7 +116,7 @@ def compile(
         try:
             from repro_mlir.frontends.torch.capture.exported_files import load
         except ImportError as error:
-            raise ReproError(f"a .pt2 file requires PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
+            raise ReproError(f"a .pt2 file requires PyTorch: {install_extra('torch')} ({error})") from None
         model = load(model)
     from repro_mlir.frontends.torch.capture.programs import capture, is_exported
 

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 
-INSTALL = "pip install repro-mlir"
-"""The command that installs the compiler."""
+_GUIDE = "docs/guides/install.md"
+
+INSTALL = f"install repro-mlir ({_GUIDE})"
+"""Says how to install the compiler. The names of the distributions may not exist in an index of packages."""
 
 
 class CompilerMissing(ReproError, ImportError):
@@ -33,6 +35,17 @@ def has_compiler() -> bool:
 def distribution() -> str:
     """Returns the name of the distribution that is installed."""
     return "repro-mlir" if has_compiler() else "repro-mlir-verify"
+
+
+def install_extra(name: str) -> str:
+    """Says how to install an extra of the distribution that is installed, such as "torch"."""
+    return f"install the extra {name} of {distribution()} ({_GUIDE})"
+
+
+def require_compiler(what: str) -> None:
+    """Raises CompilerMissing, which names the use `what` of the compiler, if the compiler is not installed."""
+    if not has_compiler():
+        raise CompilerMissing(f"{what} needs the compiler: {INSTALL}")
 
 
 class _Explanation:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import positive
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import count_of, tell
@@ -149,6 +150,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ReproError(f"--declare: expected --format {described}, got {name}")
     if options.machine is not None and name != "page":
         raise ReproError(f"--machine: expected --format page, got {name}")
+    if options.machine is not None:
+        require_compiler("--machine")
     if options.threads is not None and options.machine is None:
         raise ReproError("--threads: expected --machine, whose time and energy are predicted")
     check_can_write(options.output)

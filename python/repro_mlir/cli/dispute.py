@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import Status, positive
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
@@ -186,6 +187,7 @@ def _terms(options: argparse.Namespace) -> Terms | None:
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:
+        require_compiler("--terms with a script")
         from repro_mlir.script_runs.batches import ScriptBatches
 
         source = ScriptBatches(options.terms, **numerics_of(options))

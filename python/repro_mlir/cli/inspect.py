@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
@@ -40,6 +41,8 @@ def register(commands: Commands) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> int:
+    if options.text:
+        require_compiler("--text")
     from repro_mlir.program.inspection import count_operations
 
     found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX, SAVED_MODEL)

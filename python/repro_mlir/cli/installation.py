@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.availability import COMPILED, Target, describe_targets
-from repro_mlir.frontends.base.tried_versions import PACKAGE, installed_version, is_tried, requirements
+from repro_mlir.frontends.base.tried_versions import installed_version, is_tried, requirements
 
 if TYPE_CHECKING:
     from repro_mlir.runner.device import Device
@@ -51,7 +52,7 @@ class Door:
       name: what the door opens.
       ready: whether everything that the door needs is installed.
       missing: the packages and programs that are not installed.
-      command: installs everything that the door needs.
+      command: what installs everything that the door needs: a command, or an instruction.
     """
 
     name: str
@@ -168,11 +169,10 @@ def _doors(required: Mapping[str, list[Requirement]]) -> Iterable[Door]:
     for name, extras in _DOORS.items():
         wanted = {each.name: None for extra in extras for each in required.get(extra, [])}
         missing = tuple(each for each in wanted if installed_version(each) is None)
-        command = f"pip install '{PACKAGE}[{','.join(extras)}]'"
-        yield Door(name, not missing, missing, command)
+        yield Door(name, not missing, missing, install_extra(",".join(extras)))
     tensorflow = "tensorflow" if installed_version("tensorflow") else "tensorflow-cpu"
     missing = tuple(each for each in (tensorflow, "jaxlib") if installed_version(each) is None)
-    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow} '{PACKAGE}[jax]'")
+    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow}; {install_extra('jax')}")
     missing = () if installed_version("mpi4py") else ("mpi4py",)
     yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from repro_mlir.base.command_line import positive
-from repro_mlir.base.compiler import has_compiler
+from repro_mlir.base.compiler import has_compiler, install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.parsers import Help, set_names
 
@@ -170,4 +170,6 @@ def needed_packages() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ReproError(f"models of transformers need: pip install 'repro-mlir[serve,torch]' ({error})") from None
+        raise ReproError(
+            f"models of transformers need more packages: {install_extra('serve,torch')} ({error})"
+        ) from None

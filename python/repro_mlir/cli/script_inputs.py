@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.cli.options import numerics_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def script_inputs(receipt: Receipt, options: argparse.Namespace) -> ScriptInputs
     """Returns the inputs of the receipt's steps from the script of --script; None without this option."""
     if not options.script:
         return None
+    require_compiler("--script")
     from repro_mlir.script_runs.batches import ScriptBatches
     from repro_mlir.verification.receipts.script_inputs import ScriptInputs
 

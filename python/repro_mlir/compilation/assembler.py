@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from repro_mlir.base.child_processes import ending_with_this
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 
 
@@ -35,7 +36,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
     """
     assembler = find_assembler()
     if assembler is None:
-        raise ReproError("ptxas is not installed: pip install 'repro-mlir[cuda]', or add a CUDA toolkit to PATH")
+        raise ReproError(f"ptxas is not installed: {install_extra('cuda')}, or add a CUDA toolkit to PATH")
     with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
         source, result = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)

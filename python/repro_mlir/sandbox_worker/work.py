@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.base.compiler import has_compiler
+from repro_mlir.base.compiler import has_compiler, install_extra
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.program import modules, read_signature
@@ -119,7 +119,7 @@ def _lower_stablehlo(data: bytes) -> bytes:
     try:
         from repro_mlir.frontends.stablehlo.modules import lower_module
     except ImportError as error:
-        raise ReproError(f"StableHLO needs jaxlib: pip install 'repro-mlir[jax]' ({error})") from None
+        raise ReproError(f"StableHLO needs jaxlib: {install_extra('jax')} ({error})") from None
     return lower_module(data).encode()
 
 

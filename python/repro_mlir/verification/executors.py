@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from repro_mlir.base.compiler import INSTALL, has_compiler
+from repro_mlir.base.compiler import INSTALL, CompilerMissing, has_compiler
 from repro_mlir.base.errors import ProgramError, ReproError
 from repro_mlir.base.registry import registered
 from repro_mlir.base.tensors.arrays import as_array
@@ -82,34 +82,40 @@ def default_target() -> str:
     return "cpu" if has_compiler() else _REFERENCE
 
 
-def executor() -> Executor:
-    """Returns the registered executor. Raises ReproError if there is none."""
+def executor(use: str) -> Executor:
+    """Returns the registered executor. Raises CompilerMissing if there is none, with a message that begins with the
+    `use` of the executor."""
     module = registered("executor")
     if module is None:
-        raise ReproError(
-            "expected the target reference and steps without microbatches: other targets and steps need the compiler: "
-            f"{INSTALL}"
-        )
+        raise CompilerMissing(f"{use} needs the compiler: {INSTALL}")
     return cast(Executor, module)
+
+
+def _executor_of(target: str) -> Executor:
+    return executor(f"expected the target {_REFERENCE}, got {target}, which")
 
 
 def check_target(target: str) -> None:
     """Raises ReproError unless `compile_step` accepts the target."""
     if target != _REFERENCE:
-        executor().check_target(target)
+        _executor_of(target).check_target(target)
 
 
 def check_runs(target: str) -> None:
     """Raises ReproError unless this machine runs code for `target`; called before a receipt is read."""
     if target != _REFERENCE:
-        executor().check_runs(target)
+        _executor_of(target).check_runs(target)
 
 
 def compile_step(program: StepProgram, target: str, threads: int | None) -> StepExecutable:
     """Returns a step that runs on a target. Raises ReproError for an unknown target or number of threads."""
     if target == _REFERENCE and isinstance(program, Program):
         return _Interpreted(program, threads)
-    return executor().compile_step(program, target, threads)
+    if target == _REFERENCE:
+        # Only the executor runs steps in microbatches, also on the interpreter.
+        found = executor("this receipt has steps in microbatches: the interpreter of these")
+        return found.compile_step(program, target, threads)
+    return _executor_of(target).compile_step(program, target, threads)
 
 
 class _Interpreted:

@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[3]
 VERIFIER = runpy.run_path(str(ROOT / "tools" / "release" / "verifier.py"))
 RECEIPTS = ROOT / "test" / "data" / "compatibility"
 SIGNED = RECEIPTS / "signed.receipt"
-MISSING = r"repro_mlir\.(\S+) needs the compiler: pip install repro-mlir"
+MISSING = r"repro_mlir\.(\S+) needs the compiler: install repro-mlir \(docs/guides/install\.md\)"
 
 OUTSIDE = ("jax", "jaxlib", "onnx", "tensorflow", "torch", "torch_mlir", "transformers")
 """Packages that are in the environment of the tests, and must not be imported."""
@@ -346,17 +346,26 @@ def test_commands_of_the_compiler_are_named(installed: Path, tmp_path: Path) -> 
         assert done.returncode == 2 and not done.stdout
         assert done.stderr == (
             f"repro: error: repro {arguments[0]} is a command of repro-mlir, and only repro-mlir-verify is installed: "
-            "pip install repro-mlir\n"
+            "install repro-mlir (docs/guides/install.md)\n"
         )
     for arguments, message in (
         (["frobnicate"], "expected verify, attest, dispute, inspect, diff, check-resume or vectors, got frobnicate"),
-        (["verify", SIGNED, "--target", "cpu"], "expected the target reference and steps without microbatches"),
-        (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
-        (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),
-        (["inspect", SIGNED, "--text"], "needs the compiler: pip install repro-mlir"),
+        (
+            ["verify", SIGNED, "--target", "cpu"],
+            "target reference, got cpu, which needs the compiler",
+        ),
+        (
+            ["verify", RECEIPTS / "microbatches.receipt"],
+            "has steps in microbatches: the interpreter of these needs",
+        ),
+        (
+            ["verify", SIGNED, "--script", RECEIPTS / "training.py"],
+            "--script needs the compiler: install",
+        ),
+        (["inspect", SIGNED, "--text"], "error: --text needs the compiler: install repro-mlir"),
         (
             ["attest", SIGNED, "--format", "page", "--machine", "h100", "-o", tmp_path / "page"],
-            "needs the compiler: pip install repro-mlir",
+            "error: --machine needs the compiler: install repro-mlir",
         ),
     ):
         done = repro(installed, *arguments)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program, program_of
 from repro_mlir.program.imported import ImportedProgram
@@ -40,5 +41,5 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
     try:
         from repro_mlir.frontends.jax.functions import capture_function
     except ImportError as error:
-        raise ReproError(f"importing JAX functions requires JAX: pip install 'repro-mlir[jax]' ({error})") from None
+        raise ReproError(f"importing JAX functions requires JAX: {install_extra('jax')} ({error})") from None
     return capture_function(function, arguments, state)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
@@ -72,6 +73,6 @@ def import_model(
     try:
         from repro_mlir.frontends.onnx import importing
     except ImportError as error:
-        raise ReproError(f"importing ONNX models requires onnx: pip install 'repro-mlir[onnx]' ({error})") from None
+        raise ReproError(f"importing ONNX models requires onnx: {install_extra('onnx')} ({error})") from None
     with working("capturing"):
         return importing.import_model(model, sizes or {}, inputs or {}, constants or {}, options or CaptureOptions())

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program, program_of
 from repro_mlir.program.imported import ImportedProgram
@@ -78,4 +79,5 @@ def import_saved_model(
 
 
 def _missing(error: ImportError) -> ReproError:
-    return ReproError(f"TensorFlow programs require: pip install tensorflow-cpu 'repro-mlir[jax]' ({error})")
+    install = f"pip install tensorflow-cpu, and {install_extra('jax')}"
+    return ReproError(f"TensorFlow programs require tensorflow-cpu and JAX: {install} ({error})")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import foreign
 from repro_mlir.base.tensors.arrays import as_arrays
@@ -170,12 +171,12 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
 
 
 _EXTRAS = {
-    "torch": "'repro-mlir[torch]'",
-    "torch_mlir": "'repro-mlir[torch]'",
-    "transformers": "'repro-mlir[transformers]'",
-    "sklearn": "scikit-learn",
+    "torch": install_extra("torch"),
+    "torch_mlir": install_extra("torch"),
+    "transformers": install_extra("transformers"),
+    "sklearn": "pip install scikit-learn",
 }
-"""Maps modules that scripts import to what pip installs for them."""
+"""Maps modules that scripts import to what the user does to install them."""
 
 
 def _require_packages() -> None:
@@ -186,7 +187,7 @@ def _require_packages() -> None:
         except ImportError:
             found = False
         if not found:
-            raise ReproError(f"scripts need PyTorch and torch-mlir: pip install {_EXTRAS[name]} (no module {name})")
+            raise ReproError(f"scripts need PyTorch and torch-mlir: {_EXTRAS[name]} (no module {name})")
 
 
 class _Batches:
@@ -260,5 +261,5 @@ def _hint(error: BaseException) -> str:
         return ""
     name = error.name.partition(".")[0]
     if name in _EXTRAS:
-        return f": pip install {_EXTRAS[name]}"
+        return f": {_EXTRAS[name]}"
     return f": install the package that has {foreign(name)}, or put the module next to the script"

@@ -103,7 +103,7 @@ class Verdict:
 
     @property
     def note(self) -> str | None:
-        """A remark on a verdict for which no step was run, which the reader must know; None for another verdict."""
+        """A remark on a verdict for which no step was run; None for another verdict."""
         return _UNCHECKED if self.outcome in ("agreement", "length") else None
 
     def report(self) -> dict[str, Any]:

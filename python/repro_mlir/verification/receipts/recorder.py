@@ -122,7 +122,7 @@ class Recorder:
             (ListedProgram.of(program),),
             options.store_batches,
             options.checkpoint_every,
-            executor().describe(target, threads),
+            executor("recording a receipt").describe(target, threads),
             _script(options.script),
             nonfinite_loss,
             microbatches_every=every,

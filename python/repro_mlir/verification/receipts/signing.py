@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.base.compiler import distribution
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.verification.receipts.form import SEAL, Seal
@@ -124,6 +124,5 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        install = f"pip install '{distribution()}[sign]'"
-        raise ReproError(f"signatures need cryptography: {install} ({error})") from None
+        raise ReproError(f"signatures need cryptography: {install_extra('sign')} ({error})") from None
     return exceptions, serialization, ed25519

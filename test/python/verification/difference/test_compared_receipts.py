@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A run and a longer run that begins with it differ; what `repro diff` does not compare is named."""
+"""Answers of `repro diff`, `dispute` and `verify` about receipts name what was compared, and with what."""
 
 from __future__ import annotations
 

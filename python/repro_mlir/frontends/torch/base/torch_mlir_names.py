@@ -6,14 +6,13 @@ torch-mlir is not installed."""
 
 from pathlib import Path
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.frontends.base.tried_versions import UnusableVersion, private_names
 
 try:
     import torch_mlir
 except ModuleNotFoundError as error:
-    raise UnusableVersion(
-        f"captures of PyTorch models need torch-mlir: pip install 'repro-mlir[torch]' ({error})"
-    ) from error
+    raise UnusableVersion(f"captures of PyTorch models need torch-mlir: {install_extra('torch')} ({error})") from error
 
 with private_names("torch-mlir"):
     from torch_mlir import ir

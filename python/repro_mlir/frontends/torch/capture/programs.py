@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
@@ -237,9 +238,7 @@ def require_capture() -> None:
     try:
         from repro_mlir.frontends.torch.capture import imported_steps  # noqa: F401
     except ImportError as error:
-        raise ReproError(
-            f"capture requires PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
-        ) from None
+        raise ReproError(f"capture requires PyTorch and torch-mlir: {install_extra('torch')} ({error})") from None
 
 
 _ADVICE = ": model.float() converts the model, x.float() a tensor"
