@@ -37,9 +37,10 @@ def distribution() -> str:
     return "repro-mlir" if has_compiler() else "repro-mlir-verify"
 
 
-def install_extra(name: str) -> str:
-    """Says how to install an extra of the distribution that is installed, such as "torch"."""
-    return f"install the extra {name} of {distribution()} ({_GUIDE})"
+def install_extra(*names: str) -> str:
+    """Says how to install extras, such as "torch", of the distribution that is installed."""
+    extras = f"the extra{'s' if len(names) > 1 else ''} {' and '.join(names)}"
+    return f"install {extras} of {distribution()} ({_GUIDE})"
 
 
 def require_compiler(what: str) -> None:

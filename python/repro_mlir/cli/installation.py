@@ -169,10 +169,10 @@ def _doors(required: Mapping[str, list[Requirement]]) -> Iterable[Door]:
     for name, extras in _DOORS.items():
         wanted = {each.name: None for extra in extras for each in required.get(extra, [])}
         missing = tuple(each for each in wanted if installed_version(each) is None)
-        yield Door(name, not missing, missing, install_extra(",".join(extras)))
+        yield Door(name, not missing, missing, install_extra(*extras))
     tensorflow = "tensorflow" if installed_version("tensorflow") else "tensorflow-cpu"
     missing = tuple(each for each in (tensorflow, "jaxlib") if installed_version(each) is None)
-    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow}; {install_extra('jax')}")
+    yield Door("TensorFlow", not missing, missing, f"pip install {tensorflow}, and {install_extra('jax')}")
     missing = () if installed_version("mpi4py") else ("mpi4py",)
     yield Door("ranks of mpirun", not missing, missing, "pip install mpi4py")
 

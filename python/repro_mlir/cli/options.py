@@ -171,5 +171,5 @@ def needed_packages() -> Iterator[None]:
         yield
     except ImportError as error:
         raise ReproError(
-            f"models of transformers need more packages: {install_extra('serve,torch')} ({error})"
+            f"models of transformers need more packages: {install_extra('serve', 'torch')} ({error})"
         ) from None

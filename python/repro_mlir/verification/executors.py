@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from repro_mlir.base.compiler import INSTALL, CompilerMissing, has_compiler
-from repro_mlir.base.errors import ProgramError, ReproError
+from repro_mlir.base.errors import ProgramError
 from repro_mlir.base.registry import registered
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.threads import check_threads

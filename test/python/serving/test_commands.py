@@ -68,7 +68,7 @@ def test_servers_that_cannot_begin(capsys: Any, tmp_path: Path) -> None:
     assert "expected a whole number of at least 1" in failed(capsys, "serve", tmp_path, "--slots", "0")
     # The message depends on whether transformers is installed.
     message = failed(capsys, "serve", tmp_path, "--port", "0")
-    assert "install the extra serve,torch" in message or "expected a directory with config.json" in message
+    assert "install the extras serve and torch" in message or "expected a directory with config.json" in message
 
 
 def test_faults_of_a_tokenizer_are_reported(capfd: Any) -> None:
