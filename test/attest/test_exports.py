@@ -16,9 +16,6 @@ from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from google.protobuf import json_format
@@ -29,6 +26,7 @@ from in_toto_attestation.v1.statement import Statement
 from model_signing import verifying
 from repro_mlir.cli.main import main
 from spdx_python_model import v3_0_1 as spdx
+from support.key_files import write_keys
 
 RECEIPTS = Path(__file__).resolve().parents[1] / "data" / "compatibility"
 SIGNED, UNSIGNED = RECEIPTS / "signed.receipt", RECEIPTS / "microbatches.receipt"
@@ -38,21 +36,15 @@ DECLARED = [
 ]
 BOTH = pytest.mark.parametrize("receipt", [SIGNED, UNSIGNED], ids=["signed", "unsigned"])
 DECLARATIONS = pytest.mark.parametrize("declared", [[], DECLARED], ids=["plain", "declared"])
-CURVES = {"P-256": ec.SECP256R1(), "P-384": ec.SECP384R1(), "P-521": ec.SECP521R1()}
 
 Export = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with private keys NAME.pem and public keys NAME.pub."""
+    """Returns a folder with the keys of `write_keys`."""
     folder = tmp_path_factory.mktemp("keys")
-    made = {name: ec.generate_private_key(curve) for name, curve in CURVES.items()}
-    for name, key in [*made.items(), ("ed25519", Ed25519PrivateKey.generate())]:
-        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        (folder / f"{name}.pem").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
-        public = serialization.PublicFormat.SubjectPublicKeyInfo
-        (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(pem, public))
+    write_keys(folder)
     return folder
 
 
@@ -98,7 +90,7 @@ def test_provenance_has_the_messages_of_slsa(export: Export, keys: Path, receipt
 
 
 @BOTH
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", ["P-256", "P-384", "P-521"])
 def test_model_signing_verifies_the_bundle(export: Export, keys: Path, receipt: Path, curve: str) -> None:
     bundle = export(receipt, "oms", "--sign", keys / f"{curve}.pem")
     verifier = verifying.Config().use_elliptic_key_verifier(public_key=keys / f"{curve}.pub")

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from repro_mlir.cli.main import main
+from support.key_files import write_keys
 
 STORED = Path(__file__).resolve().parents[3] / "data" / "compatibility"
 
@@ -36,16 +34,9 @@ def copied(signed: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the private keys ed25519.pem, P-256.pem, P-384.pem, P-521.pem and secp256k1.pem, and their
-    public keys NAME.pub."""
+    """Returns a folder with the keys of `write_keys`."""
     folder = tmp_path_factory.mktemp("keys")
-    curves = {"P-256": ec.SECP256R1(), "P-384": ec.SECP384R1(), "P-521": ec.SECP521R1(), "secp256k1": ec.SECP256K1()}
-    made = {name: ec.derive_private_key(7 + i, curve) for i, (name, curve) in enumerate(curves.items())}
-    for name, key in [*made.items(), ("ed25519", Ed25519PrivateKey.from_private_bytes(bytes(range(32))))]:
-        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        (folder / f"{name}.pem").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
-        public = serialization.PublicFormat.SubjectPublicKeyInfo
-        (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(pem, public))
+    write_keys(folder)
     return folder
 
 

@@ -57,7 +57,7 @@ def test_details_of_the_run(export: Callable[..., bytes], signed: Path) -> None:
     value = provenance(export(signed, "slsa"))
     seal = json.loads((signed / "seal.json").read_bytes())
     details, definition = value["predicate"]["runDetails"], value["predicate"]["buildDefinition"]
-    # A receipt has no times and no identifier of the run, so that there are no metadata.
+    # The statement lacks the optional metadata: a receipt contains neither times nor an identifier of the run.
     assert {*details} == {"builder", "byproducts"}
     (signature,) = json.loads(export(signed, "slsa"))["signatures"]
     assert details["builder"] == {"id": f"urn:repro-mlir:signer:ed25519:{signature['keyid']}"}
