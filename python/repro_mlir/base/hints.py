@@ -59,7 +59,11 @@ HINTS = {
     "tensor_dumps": "repro diff --help describes dumps, patterns and manifests",
     "train": "change the options or batches of the script",
     "verification": "get the receipt or its files again, or check the path",
+    "verification.dispute.addresses": "repro dispute --help describes addresses",
+    "verification.dispute.folder": "name another folder",
+    "verification.dispute.tokens": "repro dispute --help describes tokens",
     "verification.exports": "repro attest --help describes keys and declarations",
+    "verification.receipts.choice": "repro verify --help describes --steps and --microbatches",
     "verification.receipts.signing": "give the path of another key",
 }
 """Hints by room, for the errors that a room raises: the longest name that begins the module's name counts."""

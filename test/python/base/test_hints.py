@@ -13,6 +13,7 @@ from repro_mlir.cli.main import main
 
 PACKAGE = Path(repro_mlir.__file__).parent
 SIGNED = str(Path(__file__).resolve().parents[2] / "data" / "compatibility" / "signed.receipt")
+IN_MICROBATCHES = str(Path(SIGNED).with_name("microbatches.receipt"))
 ED25519 = """-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----
@@ -85,6 +86,15 @@ def test_a_hint_is_added_once(message: str, expected: str) -> None:
         (["attest", SIGNED, "-o", "new", "--format", "page", "--declare", "name= "], HINTS["verification.exports"]),
         (["attest", SIGNED, "-o", "new", "--sign", "text"], HINTS["verification.receipts.signing"]),
         (["inspect", "x" * 300], "give a shorter path"),
+        (["verify", SIGNED, "--steps", "6"], HINTS["verification.receipts.choice"]),
+        (["verify", SIGNED, "--steps", "all,1"], HINTS["verification.receipts.choice"]),
+        (["verify", SIGNED, "--microbatches", "all"], "leave out the choice of microbatches, or choose another receipt"),
+        (["verify", IN_MICROBATCHES, "--microbatches", "2"], HINTS["verification.receipts.choice"]),
+        (["verify", SIGNED, "--key", "text"], HINTS["verification.receipts.signing"]),
+        (["verify", SIGNED, "--exact-digits", "2"], "leave this option out"),
+        (["dispute", SIGNED, "tcp:nowhere"], HINTS["verification.dispute.addresses"]),
+        (["dispute", SIGNED, "tcp:127.0.0.1:1", "--token-b", "text"], HINTS["verification.dispute.tokens"]),
+        (["diff", SIGNED, SIGNED, "--targets", "cpu,reference"], "name one"),
     ],
 )
 def test_errors_of_commands_have_a_hint(

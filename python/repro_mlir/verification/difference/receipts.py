@@ -69,7 +69,7 @@ def diff_receipts(
         that cannot be run again.
     """
     if targets is not None and len(targets) != 1:
-        raise ReproError(f"expected one target for the steps of the receipts, got {', '.join(targets)}")
+        raise ReproError(f"expected one target for the steps of the receipts, got {', '.join(targets)}: name one")
     target = targets[0] if targets else default_target()
     sides = _Repeated(first, target, threads), _Repeated(second, target, threads)
     headers = sides[0].receipt.header, sides[1].receipt.header

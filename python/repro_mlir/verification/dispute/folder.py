@@ -35,7 +35,7 @@ class Folder:
         except (OSError, ValueError):
             is_folder = False
         if not is_folder:
-            raise ReproError(f"{self._path}: expected a folder")
+            raise ReproError(f"{self._path}: expected a folder, found none: create it, or name another")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise ReproError(f"{self._path}: expected a folder that you own and only you can write to (chmod go-w)")
         for name in empty_of:

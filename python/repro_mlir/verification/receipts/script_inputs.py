@@ -23,7 +23,9 @@ def allow_numerics(script: object, *, exact_digits: object = None, precision: ob
         return
     for name, value in (("exact digits", exact_digits), ("a precision", precision)):
         if value is not None:
-            raise ReproError(f"{name} can be given for a script only: a receipt contains its program")
+            raise ReproError(
+                f"{name} can be given for a script only, as a receipt contains its program: leave this option out"
+            )
 
 
 class ScriptSource(Protocol):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -22,6 +21,7 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
 from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 from repro_mlir.verification.executors import MicrobatchExecutable, StepExecutable, compile_step, default_target
+from repro_mlir.verification.receipts.choice import choose, choose_steps
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences
 from repro_mlir.verification.receipts.consistency import DigestsWrong, check_consistency
@@ -29,7 +29,6 @@ from repro_mlir.verification.receipts.file_list import list_files
 from repro_mlir.verification.receipts.form import STEPS, Record
 from repro_mlir.verification.receipts.receipt import Receipt, digests_of
 from repro_mlir.verification.receipts.script_inputs import ScriptInputs
-from repro_mlir.verification.receipts.step_log import StepLog
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Returns the inputs of a batch, hyper-parameters first, given the number of the batch: from 1, as `Commitment.cursor`
@@ -90,7 +89,7 @@ def verify(
 
     Args:
       receipt: a receipt or its directory.
-      steps: the steps to run: "all", "sample:N", "A-B" or "A", see `choose`.
+      steps: the steps to run: "all", "sample:N", "A-B" or "A", see `choose` (choice.py).
       target, threads: see `compile`; the default target is cpu, or reference if the compiler is not installed.
       unfinished: whether to accept the receipt of an unfinished run.
       changes: whether to accept state changes by the user during the run.
@@ -123,7 +122,7 @@ def verify(
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
-    chosen = _chosen(log, steps, draw, committed=microbatches is not None)
+    chosen = choose_steps(log, steps, draw, committed=microbatches is not None)
     kept = list_files(receipt.path).kept
     records = [log.record_of(step) for step in chosen]
     if microbatches is not None:
@@ -169,19 +168,6 @@ def verify(
         found,
         len(in_part),
     )
-
-
-def _chosen(log: StepLog, text: str, draw: random.Random | None, *, committed: bool) -> list[int]:
-    """Returns the steps to verify; if `committed`, only steps that commit to their microbatches."""
-    there = range(1, log.steps + 1)
-    if not committed:
-        return choose(text, there, "steps", draw)
-    what = "steps that commit to their microbatches"
-    known = [step for step in there if log[log.record_of(step)].commitment.microbatches]
-    chosen = set(choose(text, known if text.startswith("sample:") else there, what, draw))
-    if not chosen.intersection(known):
-        raise ReproError(f"the receipt has no {what} among the steps {text}")
-    return sorted(chosen.intersection(known))
 
 
 def _left_of_steps(steps: int, microbatches: int) -> Iterator[str]:
@@ -238,33 +224,6 @@ def _skipped(receipt: Receipt) -> dict[int, int]:
             skipped[number] = gap
         cursor = record.commitment.cursor
     return skipped
-
-
-def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | None = None) -> list[int]:
-    """Returns the numbers that "all", "sample:N", "A-B" or "A" selects, ascending.
-
-    Args:
-      numbers: the available numbers, ascending.
-      what: what the numbers count, for error messages.
-      draw: the random generator that chooses the sample; by default that of the system, which is unpredictable.
-    Raises:
-      ReproError: if the text has another format, or selects numbers that are not available.
-    """
-    if not numbers:
-        raise ReproError(f"the receipt has no {what}")
-    if text == "all":
-        return list(numbers)
-    sample = re.fullmatch(r"sample:([1-9]\d{0,8})", text)
-    if sample:
-        return sorted((draw or random.SystemRandom()).sample(numbers, min(int(sample[1]), len(numbers))))
-    span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
-    if not span:
-        raise ReproError(f"expected the {what} as all, sample:N, A-B or A, got {text!r}")
-    first, last = int(span[1]), int(span[2] or span[1])
-    found = [number for number in numbers if first <= number <= last]
-    if not numbers[0] <= first <= last <= numbers[-1] or not found:
-        raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {text}")
-    return found
 
 
 def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:

@@ -22,7 +22,8 @@ from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.verification.receipts.recorder import Recorder
 from repro_mlir.verification.receipts.step_log import StoredInputs
-from repro_mlir.verification.receipts.verification import choose, records_before, records_to_execute
+from repro_mlir.verification.receipts.choice import choose
+from repro_mlir.verification.receipts.verification import records_before, records_to_execute
 
 
 def test_an_honest_receipt_is_right(finished: Path) -> None:
