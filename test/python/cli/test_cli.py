@@ -87,7 +87,7 @@ TRAINED = "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.
         ),
         ("def training():\n    return 1, 2, 3, [], {1: 2, 'speed': 1}\n", "seed, got 1, speed"),
         ("import nothing_like_this\n", "script.py:1: ModuleNotFoundError"),
-        ("raise SystemExit('no data')\n", "script.py:1: SystemExit: no data"),
+        ("raise SystemExit('no data')\n", "script.py:1: the script ends itself (SystemExit('no data')): "),
     ],
 )
 def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, message: str) -> None:

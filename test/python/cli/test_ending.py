@@ -75,8 +75,35 @@ def test_a_script_that_ends_the_process(capsys, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import sys\n\ndef training():\n    sys.exit(0)\n")
     assert main(["train", str(script), "--steps", "1"]) == 2
-    assert "SystemExit: 0" in capsys.readouterr().err
+    assert "script.py:4: the script ends itself (SystemExit(0)): " in capsys.readouterr().err
 
+
+def test_a_step_that_ends_the_process(capsys, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"{TRAINED}def loss(outputs, targets):\n    exit(0)\n\n{TRAINING}")
+    assert main(["train", str(script), "--steps", "1"]) == 2
+    assert "script.py:5: the step ends the process (SystemExit(0)): leave out" in capsys.readouterr().err
+
+
+def test_a_script_does_not_parse_the_arguments_of_this_program(capsys, monkeypatch, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    parsing = "import argparse, sys\nparser = argparse.ArgumentParser()\nparser.add_argument({})\n"
+    used = "options = parser.parse_args()\nassert options.data == 'here' and sys.argv == [__file__]\n"
+    optional = parsing.format("'--data', default='here'")
+    monkeypatch.setattr(sys, "argv", ["repro", "train", "--steps", "1"])
+    script.write_text(f"{optional}{used}{TRAINED}loss = torch.nn.functional.mse_loss\n{TRAINING}")
+    assert main(["train", str(script), "--steps", "1"]) == 0 and sys.argv[0] == "repro"
+    capsys.readouterr()
+    script.write_text(parsing.format("'data'") + used)
+    assert main(["train", str(script), "--steps", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "the following arguments are required: data" in error
+    assert "script.py:4: the script ends itself (SystemExit(2)): give a default to each argument" in error
+    assert sys.argv[0] == "repro"
+
+
+TRAINED = "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+TRAINING = "def training():\n    return model, loss, optimizer, [(torch.ones(1, 2), torch.ones(1, 1))]\n"
 
 PROGRAM = """
 import argparse, sys

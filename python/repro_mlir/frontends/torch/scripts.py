@@ -147,17 +147,13 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     # As for `python SCRIPT`, modules next to the script can be imported, and pickle finds the script's classes.
     sys.path.insert(0, str(file.parent.resolve()))
     sys.modules[spec.name] = module
-    try:
+    with _running(file):
         spec.loader.exec_module(module)
         if not callable(getattr(module, "training", None)):
             raise ReproError(
                 f"{path}: expected a function training() that returns (model, loss_fn, optimizer, batches)"
             )
         given = module.training()
-    except ReproError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ReproError(_where(error, file)) from None
     if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
@@ -203,25 +199,18 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        try:
-            return next(self._iterator)
-        except (StopIteration, ReproError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise ReproError(_where(error, self._file)) from None
+        with _running(self._file):
+            for batch in self._iterator:
+                return batch
+        raise StopIteration
 
 
 def _validation(function: Callable[[], Iterable[Any]], file: Path) -> Callable[[], list[Any]]:
     """Wraps the script's `validation`; converts its errors to ReproError with the script's line."""
 
     def batches() -> list[Any]:
-        try:
-            with _same_random_numbers():
-                found = list(itertools.islice(function(), MOST_VALIDATION_BATCHES + 1))
-        except ReproError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise ReproError(_where(error, file)) from None
+        with _running(file), _same_random_numbers():
+            found = list(itertools.islice(function(), MOST_VALIDATION_BATCHES + 1))
         if len(found) > MOST_VALIDATION_BATCHES:
             raise ReproError(f"{file}: expected at most {MOST_VALIDATION_BATCHES} batches of validation()")
         return found
@@ -243,6 +232,22 @@ def _same_random_numbers() -> Iterator[None]:
         random.setstate(of_python)
 
 
+@contextlib.contextmanager
+def _running(file: Path) -> Iterator[None]:
+    """A context manager for code of a script. The script sees only its own path in `sys.argv`, so that it does not parse
+    the arguments of this program. Converts the script's errors to ReproError with the script's line."""
+    given = sys.argv
+    sys.argv = [str(file)]
+    try:
+        yield
+    except ReproError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ReproError(_where(error, file)) from None
+    finally:
+        sys.argv = given
+
+
 def _where(error: BaseException, file: Path) -> str:
     """Formats an error as one line with the innermost line of the script in the traceback."""
     if isinstance(error, SyntaxError):
@@ -251,6 +256,9 @@ def _where(error: BaseException, file: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
     place = f"{file}:{lines[-1]}" if lines else str(file)
+    if isinstance(error, SystemExit):
+        # argparse has printed why it ends the script.
+        return f"{place}: the script ends itself ({error!r}): give a default to each argument, or call no exit() here"
     reason = " ".join(str(error).split())
     return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}{_hint(error)}"
 

@@ -60,11 +60,13 @@ _INTERNAL = (AssertionError, AttributeError, KeyError, NotImplementedError)
 """Errors that PyTorch's Python code raises where it does not support tracing."""
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: Exception | SystemExit) -> str:
     """Returns a one-line message for an error in a trace; replaces PyTorch's messages about values that a trace does
     not have."""
     if isinstance(error, ReproError):
         return str(error)
+    if isinstance(error, SystemExit):
+        return f"the step ends the process ({error!r}): leave out the call of exit()"
     if isinstance(error, DataDependentOutputException):
         name = str(error.func).removeprefix("aten.").partition(".")[0]
         return f"{_DEPENDS} ({name}): use operations on tensors instead of a decision in Python ({PAGE})"

@@ -431,7 +431,7 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
         if origin and not str(error).startswith(f"{origin.partition(': ')[0]}: "):
             raise located(origin, str(error)) from None
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # A single line is easier to read than a hundred frames of PyTorch.
         reason = reason_of(error)
         if isinstance(error, RuntimeError | ValueError) and reason.startswith(f"{type(error).__name__}: "):
