@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import enum
 import os
 import sys
@@ -14,9 +15,10 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import is_standard_output
 from repro_mlir.base.hints import with_hint
 from repro_mlir.base.near_names import did_you_mean
-from repro_mlir.base.printing import foreign, tell
+from repro_mlir.base.printing import foreign, only_told, tell
 
 _LONGEST = 2000
 """The maximum number of characters in a message, which may quote text from other sources."""
@@ -151,7 +153,8 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
         raise
     _check_outputs(options)
     try:
-        status = command(options)
+        with _streams(options):
+            status = command(options)
     except SystemExit as error:
         # A user script that the command ran may have raised SystemExit. Its status must not be mistaken for the
         # command's answer.
@@ -159,6 +162,19 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
     return status
+
+
+def _streams(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Returns a context manager that keeps standard output free of other text if it receives JSON or a file."""
+    if any(is_standard_output(each) for each in _outputs_of(options).values()):
+        return only_told(sys.stderr)
+    return only_told(sys.stdout) if getattr(options, "json", False) else contextlib.nullcontext()
+
+
+def _outputs_of(options: argparse.Namespace) -> dict[str, str]:
+    """Returns the paths of the output files and folders, by the name of the option."""
+    given = vars(options)
+    return {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
 
 
 _OUTPUTS = ("output", "outputs", "save", "html", "evidence", "programs")
@@ -172,7 +188,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Raises ReproError if an output is an input of the command, lies in a receipt or SavedModel that is an input, or
     is the same file as another output."""
     given = vars(options)
-    outputs = {name: given[name] for name in _OUTPUTS if isinstance(given.get(name), str)}
+    outputs = _outputs_of(options)
     files = [os.path.realpath(each) for each in outputs.values()]
     for file in files:
         if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):

@@ -6,10 +6,15 @@ line, and counts nouns."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 
 _LONGEST = 200
+
+_told: TextIO | None = None
+"""The stream on which `tell` prints within `only_told`."""
 
 
 def printable(text: str) -> str:
@@ -29,11 +34,29 @@ def foreign(text: str, longest: int = _LONGEST) -> str:
 
 
 def tell(*lines: str, stream: TextIO | None = None) -> None:
-    """Prints each argument as exactly one line, with unprintable characters escaped."""
-    stream = stream or sys.stdout
+    """Prints each argument as exactly one line, with unprintable characters escaped.
+
+    Args:
+      stream: the stream on which to print; None for standard output, or for the stream of `only_told`.
+    """
+    stream = stream or _told or sys.stdout
     encoding = stream.encoding or "utf-8"
     for line in lines:
         print(printable(line).encode(encoding, "backslashreplace").decode(encoding), file=stream)
+    stream.flush()
+
+
+@contextlib.contextmanager
+def only_told(stream: TextIO) -> Iterator[None]:
+    """A context manager in which `tell` prints on `stream`. Everything else that Python prints on standard output, such
+    as the output of a user's script, goes to standard error."""
+    global _told
+    _told = stream
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _told = None
 
 
 def count_of(number: int, noun: str, plural: str | None = None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +98,6 @@ def _serve(options: argparse.Namespace) -> int:
         else:
             tell(f"weights  {identity.weights}", f"program  {identity.program}")
             tell(f"cache    {generator.cache_bytes} bytes, {identity.cache or 'f32'}", f"serving  {name} at {url}/v1")
-        sys.stdout.flush()
         environment = {**versions(), "target": options.target}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
             # Exits at once: a normal exit of Python would wait for the thread that is still computing.

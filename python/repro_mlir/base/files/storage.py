@@ -34,13 +34,23 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     sync_directory(path.parent)
 
 
+def is_standard_output(path: str | Path) -> bool:
+    """Whether a path, such as /dev/stdout, is the file, pipe or device to which this process prints."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1))
+    except (OSError, ValueError):
+        return False
+
+
 def check_can_write(path: str | Path) -> None:
     """Raises ReproError if no file or new folder can be created at a path. Callers check this before they compute the
     contents."""
+    if is_standard_output(path):
+        return
     target = Path(os.path.realpath(path))
     folder = target.parent
     reason = None
-    if not folder.is_dir():
+    if not (is_special := _is_special(path)) and not folder.is_dir():
         reason = "Not a directory" if folder.exists() else "No such file or directory"
     elif target.is_dir():
         reason = "Is a directory"
@@ -48,7 +58,7 @@ def check_can_write(path: str | Path) -> None:
         reason = "Permission denied"
     else:
         try:
-            _try_to_write(target)
+            _try_device(Path(path)) if is_special else _try_to_write(target)
         except OSError as error:
             reason = error.strerror
     if reason is not None:
@@ -56,20 +66,32 @@ def check_can_write(path: str | Path) -> None:
 
 
 def _try_to_write(target: Path) -> None:
-    """Creates and removes a one-byte file next to `target`, or writes zero bytes to a device. Raises OSError if the
-    write fails."""
-    if target.is_char_device():
-        descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+    """Creates and removes a one-byte file next to `target`. Raises OSError if the write fails."""
+    partial = _own_partial(target)
+    try:
+        partial.write_bytes(b"0")
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _try_device(path: Path) -> None:
+    """Writes zero bytes to a device; does nothing for a pipe, whose other end would see the end of the data. Raises
+    OSError if the write fails."""
+    if path.is_char_device():
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         try:
             os.write(descriptor, b"")
         finally:
             os.close(descriptor)
-    elif target.is_file() or not target.exists():
-        partial = _own_partial(target)
-        try:
-            partial.write_bytes(b"0")
-        finally:
-            partial.unlink(missing_ok=True)
+
+
+def _is_special(path: str | Path) -> bool:
+    """Whether a path is that of a device, a pipe or a socket, also if it has no name in a folder, as in /dev/fd/3."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _own_partial(path: Path) -> Path:
@@ -80,18 +102,19 @@ def _own_partial(path: Path) -> Path:
 def write_file(path: str | Path, data: bytes) -> None:
     """Writes a file at a path that the user gave; an old file is replaced only when the new file is completely on disk.
 
-    Follows a symbolic link, and writes directly to a device or FIFO. Raises ReproError if the file cannot be written.
+    Follows a symbolic link, and writes directly to standard output, a device or a pipe. Raises ReproError if the file
+    cannot be written.
     """
     try:
-        target = Path(os.path.realpath(path))
-        try:
-            mode = os.stat(target).st_mode
-        except FileNotFoundError:
-            mode = None
-        if mode is not None and not stat.S_ISREG(mode):
-            target.write_bytes(data)
+        if is_standard_output(path):
+            # A path would open the file again, at its beginning.
+            with open(1, "wb", closefd=False) as file:
+                file.write(data)
+        elif _is_special(path):
+            Path(path).write_bytes(data)
         else:
-            _replace(target, data, mode)
+            target = Path(os.path.realpath(path))
+            _replace(target, data, os.stat(target).st_mode if target.exists() else None)
     except OSError as error:
         raise ReproError(f"cannot write {path}: {error.strerror}") from None
 
