@@ -84,7 +84,7 @@ def _project() -> dict[str, object]:
 def _metadata() -> str:
     """Returns the file METADATA. Version, Python and the ranges of packages are those of pyproject.toml."""
     project = _project()
-    wanted = ("numpy", "blake3", "gmpy2")
+    wanted = ("numpy", "blake3", "gmpy2", "packaging")
     dependencies = [each for each in _texts(project["dependencies"]) if each.split(">")[0] in wanted]
     assert len(dependencies) == len(wanted)
     extras = project["optional-dependencies"]

@@ -21,8 +21,6 @@ MOST = 1000
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 """The form of times in all exports."""
 
-_NAME = r"(?:DocumentRef-[A-Za-z0-9.-]+:)?[A-Za-z0-9][A-Za-z0-9.-]*\+?"
-_LICENSE = re.compile(rf"\(*{_NAME}\)*(?: (?:AND|OR|WITH) \(*{_NAME}\)*)*")
 _LOCATION = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
@@ -34,7 +32,7 @@ class Declared:
       name: the name of the model.
       supplier: the organization that supplies the model.
       location: the URI from which the model can be downloaded.
-      license: the license of the model, an SPDX license expression.
+      license: the license of the model, an SPDX license expression in its canonical form.
       released: the time of the release, in the form `TIME`.
     """
 
@@ -65,15 +63,26 @@ def declared_of(pairs: Iterable[tuple[str, str]]) -> Declared:
             raise ReproError(f"{where}: expected one declaration of this name, got two")
         if not text.strip() or not text.isprintable() or len(text) > MOST:
             raise ReproError(f"{where}: expected 1 to {MOST} printable characters, got {foreign(text)!r}")
-        if name == "license" and not (_LICENSE.fullmatch(text) and text.count("(") == text.count(")")):
-            example = "such as Apache-2.0 or LicenseRef-ours"
-            raise ReproError(f"{where}: expected an SPDX license expression, {example}, got {foreign(text)}")
+        if name == "license":
+            text = _license(text, where)
         if name == "location" and not _LOCATION.fullmatch(text):
             raise ReproError(f"{where}: expected a URI, such as https://example.org/model, got {foreign(text)}")
         if name == "released" and not _is_time(text):
             raise ReproError(f"{where}: expected a time in UTC such as 2026-11-30T12:00:00Z, got {foreign(text)}")
         found[name] = unicodedata.normalize("NFC", text)
     return Declared(**found)
+
+
+def _license(text: str, where: str) -> str:
+    """Returns an SPDX license expression in its canonical form; raises ReproError if the text is none."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return canonicalize_license_expression(text)
+    except InvalidLicenseExpression as error:
+        example = "such as Apache-2.0, MIT OR GPL-2.0-only, or LicenseRef-ours"
+        reason = f"{foreign(str(error))}: spdx.org/licenses lists the names"
+        raise ReproError(f"{where}: expected an SPDX license expression, {example}: {reason}") from None
 
 
 def _is_time(text: str) -> bool:

@@ -17,7 +17,8 @@ DECLARED = {
     "name": "Digits",
     "supplier": "ACME",
     "location": "https://example.org/digits",
-    "license": "Apache-2.0",
+    # Names of licenses are written as in the list of SPDX.
+    "license": "apache-2.0",
     "released": "2026-11-30T12:00:00Z",
 }
 OPTIONS = [word for name, text in DECLARED.items() for word in ("--declare", f"{name}={text}")]

@@ -100,7 +100,8 @@ def test_wrong_machines(
 
 @needs_browser
 def test_the_page_is_printed_on_one_sheet(export: Callable[..., bytes], signed: Path, tmp_path: Path) -> None:
-    declared = [word for name in ("name", "supplier", "license") for word in ("--declare", f"{name}=some-text")]
+    declared = [word for name in ("name", "supplier") for word in ("--declare", f"{name}=some-text")]
+    declared += ["--declare", "license=LicenseRef-some-text"]
     page = tmp_path / "page.html"
     page.write_bytes(export(signed, "page", *declared, "--declare", "location=https://example.org/model"))
     printed = tmp_path / "page.pdf"
