@@ -50,7 +50,7 @@ def dump_hooks(
       modules: whether the outputs of the module with this name are written; the name of the model is "".
     Raises:
       ReproError: the folder is not empty, or `every` is not an integer of at least 1; or a tensor is not dense, or has
-        an element type that (V1) lacks.
+        an element type that (V1) lacks; or a container contains itself, or a name has surrogates.
     """
     if not isinstance(every, int) or isinstance(every, bool) or every < 1:
         raise ReproError(f"expected every to be an integer of at least 1, got {every!r}")
@@ -63,6 +63,7 @@ def dump_hooks(
             name = f"{name}.".replace(_COMPILED, "")[:-1]
             # A compiled module and the module that it contains have the same name; the compiled one comes first.
             if name not in hooked and modules(name):
+                _check_name(name)
                 hooked.add(name)
                 stack.callback(module.register_forward_hook(dump.output_hook(name)).remove)
         for name, parameter in model.named_parameters():
@@ -91,7 +92,8 @@ class _Dump:
     def output_hook(self, module: str) -> Callable[..., None]:
         @torch.compiler.disable
         def hook(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
-            for place, tensor in _tensors(output, f"{module}/output".removeprefix("/")):
+            # All tensors are found before the first is written: an output that is refused leaves no files.
+            for place, tensor in [*_tensors(output, f"{module}/output".removeprefix("/"))]:
                 name = self._numbered(place)
                 self._write(self._step, module, name, tensor)
                 if tensor.requires_grad:
@@ -149,19 +151,37 @@ def _with_number(name: str, number: int) -> str:
     return name if number == 1 else f"{name}#{number}"
 
 
-def _tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the tensors in nested containers with their names. Warns if an object of another class may have some."""
+def _check_name(name: str) -> None:
+    """Raises ReproError for a name that a manifest in UTF-8 cannot contain."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ReproError(f"{name!r}: expected the name of a tensor without surrogates: rename the module or key") from None
+
+
+def _tensors(value: Any, name: str, outer: frozenset[int] = frozenset()) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the tensors in nested containers with their names. Warns if an object of another class may have some.
+
+    Args:
+      outer: the identities of the containers around the value.
+    Raises:
+      ReproError: a container contains itself, or a name has surrogates.
+    """
+    if id(value) in outer:
+        raise ReproError(f"{name}: expected a tensor, got a {type(value).__name__} that contains itself: return a copy")
+    outer |= {id(value)}
     if isinstance(value, torch.Tensor):
+        _check_name(name)
         yield name, value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _tensors(item, f"{name}.{key}")
+            yield from _tensors(item, f"{name}.{key}", outer)
     elif isinstance(value, tuple | list):
         for key, item in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
-            yield from _tensors(item, f"{name}.{key}")
+            yield from _tensors(item, f"{name}.{key}", outer)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            yield from _tensors(getattr(value, field.name), f"{name}.{field.name}")
+            yield from _tensors(getattr(value, field.name), f"{name}.{field.name}", outer)
     elif not isinstance(value, bool | int | float | complex | str | None):
         warnings.warn(
             f"{name}: a {type(value).__name__} is not written: expected tensors in tuples, lists, mappings and "

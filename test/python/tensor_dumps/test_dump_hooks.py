@@ -277,3 +277,49 @@ def test_eager_against_inductor(tmp_path: Path) -> None:
     found = compared(tmp_path / "eager", tmp_path / "inductor")
     assert found.compared > 60 and found.different and found.differences[0].step == 1
     assert not any(found.missing_steps)
+
+
+class Returning(torch.nn.Module):
+    """Returns the output of a function of the input."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+def containing_itself(x: Any) -> Any:
+    found = [x]
+    found.append({"again": found})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (containing_itself, "^output.1.again: expected a tensor, got a list that contains itself"),
+        (lambda x: {"fine": x, "\ud800": x}, r"^'output\.\\ud800': expected the name of a tensor without surrogates"),
+    ],
+)
+def test_outputs_that_cannot_be_named(tmp_path: Path, function: Callable[[Any], Any], message: str) -> None:
+    model = Returning(function)
+    with repro_mlir.dump_hooks(model, tmp_path / "dump"), pytest.raises(ReproError, match=message):
+        model(torch.ones(2))
+    assert not (tmp_path / "dump" / "step1").exists() and not (tmp_path / "dump" / "manifest.jsonl").read_text()
+
+
+def test_modules_that_cannot_be_named(tmp_path: Path) -> None:
+    model = torch.nn.Sequential()
+    model.add_module("\udc80", torch.nn.ReLU())
+    with pytest.raises(ReproError, match="without surrogates: rename the module"):
+        with repro_mlir.dump_hooks(model, tmp_path / "dump"):
+            raise AssertionError
+
+
+def test_one_container_in_two_places(tmp_path: Path) -> None:
+    model = Returning(lambda x: [inner := [x], inner])
+    with repro_mlir.dump_hooks(model, tmp_path / "dump"):
+        model(torch.ones(2))
+    assert len((tmp_path / "dump" / "manifest.jsonl").read_text().splitlines()) == 2
