@@ -61,9 +61,10 @@ class TensorDifference:
       size: the number of elements; 0 unless the reason is "elements".
       count: the number of elements that differ.
       element: the first element that differs, in row-major order.
-      ulps: the largest distance in ulps; None if no two elements that differ have one.
+      ulps: the largest distance, of integers their absolute difference; None if no two elements that differ have one.
+      are_integers: whether the elements are integers or booleans, which have no ulps.
       absolute, relative: the largest differences, of any two elements.
-      histogram: the number of differing elements by distance in ulps: entry 0 for distance 0, which have zeros of
+      histogram: the number of differing elements by this distance: entry 0 for distance 0, which have zeros of
         different sign; entry n > 0 for distances from 2^(n-1) to 2^n - 1.
       one_nan: the number of elements of which exactly one is a NaN.
       two_nans: the number of elements that are NaNs of different bits.
@@ -84,6 +85,7 @@ class TensorDifference:
     histogram: list[int] = field(default_factory=lambda: [0] * _BUCKETS, repr=False)
     one_nan: int = 0
     two_nans: int = 0
+    are_integers: bool = False
 
 
 @dataclass
@@ -221,6 +223,7 @@ def _compare_elements(
     """Fills the numbers of `found`; `nans` is whether two NaNs are equal."""
     size = math.prod(shape)
     found.size = size
+    found.are_integers = kind.format is None and kind.is_number
     histogram = np.zeros(_BUCKETS, np.int64)
     for begin in range(0, size, _PART):
         first, second = (reader.read(begin, min(begin + _PART, size)) for reader in readers)

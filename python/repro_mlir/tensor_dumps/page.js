@@ -5,7 +5,8 @@
 const found = D.differences.map((each, i) => ({...each, at: i, name: each.name || "(unnamed)"}));
 const far = x => x === "inf" ? Infinity : x;
 const placeOf = each => (each.step === null ? "" : `step ${each.step}, `) + each.name;
-const ulpsText = x => x === null || x === undefined ? "–" : x.toLocaleString("en") + (x === 1 ? " ulp" : " ulps");
+const farText = (x, unit) => x === null || x === undefined ? "–"
+  : x.toLocaleString("en") + (unit === "1" ? "" : x === 1 ? " ulp" : " ulps");
 
 $("title").textContent = D.equal ? `${D.sides[0]} and ${D.sides[1]} are equal`
   : found.length ? `First difference: ${placeOf(found[0])}` : "The two sides have different tensors";
@@ -23,14 +24,15 @@ function drawChart() {
   const y = each => isNumber(each.ulps)
     ? top + (1 - Math.log10(Math.max(1, each.ulps)) / high) * (height - top - bottom) : top;
   const svg = make("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: "0", "data-chart": "",
-    "aria-label": "Largest distance of each differing tensor in ulps. The arrow keys walk through the tensors."});
+    "aria-label": "Largest distance of each differing tensor, in ulps or as an integer. " +
+      "The arrow keys walk through the tensors."});
   for (const tick of ticks(0, high, 5)) if (Number.isInteger(tick)) {
     const line = y({ulps: 10 ** tick});
     svg.append(make("line", {class: "grid", x1: left, x2: width - right, y1: line, y2: line}),
       make("text", {x: left - 8, y: line + 4, "text-anchor": "end"}, `10^${tick}`));
   }
   titleAxes(svg, (left + width - right) / 2, height - 10, (top + height - bottom) / 2,
-    "differing tensors, in order", "largest distance in ulps");
+    "differing tensors, in order", "largest distance (ulps or integers)");
   const dots = found.map((each, i) => make("circle", {cx: x(i), cy: y(each), r: found.length > 200 ? 3 : 5,
     class: isNumber(each.ulps) ? "dot" : "dot other", onclick: () => choose(i)}));
   svg.append(...dots);
@@ -45,7 +47,8 @@ function drawChart() {
 }
 function describe(each) {
   return each.reason === "elements"
-    ? `${each.count.toLocaleString("en")} of ${each.size.toLocaleString("en")} elements, at most ${ulpsText(each.ulps)}`
+    ? `${each.count.toLocaleString("en")} of ${each.size.toLocaleString("en")} elements, ` +
+      `at most ${farText(each.ulps, each.unit)}`
     : `another ${each.reason}: ${each.types.join(" and ")}`;
 }
 
@@ -58,6 +61,7 @@ function choose(i) {
   const hasElements = each.reason === "elements";
   $("tensor-summary").textContent = (each.module ? `Module ${each.module}. ` : "") +
     (hasElements ? `${each.types[0]}: ` : "") + describe(each) + ".";
+  $("histogram-title").textContent = each.unit === "1" ? "Elements by difference" : "Elements by distance in ulps";
   for (const id of ["element", "histogram", "histogram-title"]) $(id).hidden = !hasElements;
   if (!hasElements) return;
   const first = each.first;
@@ -67,7 +71,8 @@ function choose(i) {
     make("td", {}, make("code", {}, `[${first.index.join(", ")}]`)), make("td", {}, make("code", {}, first.bits[k])),
     make("td", {}, first.values[k] || "–"))), make("tr", {}, make("td", {}, "distance"),
     make("td", {colspan: 3}, first.ulps === null ? "–"
-      : `${ulpsText(first.ulps)}, absolute ${short(far(first.absolute))}, relative ${short(far(first.relative))}`)))));
+      : [farText(first.ulps, each.unit), ...(each.unit === "1" ? [] : [`absolute ${short(far(first.absolute))}`]),
+        `relative ${short(far(first.relative))}`].join(", "))))));
   drawHistogram(each.histogram);
 }
 function drawHistogram(bars) {
@@ -96,7 +101,7 @@ if (found.length) {
     {title: "type", value: each => each.types[0]},
     {title: "elements that differ", n: true, value: each => each.count, cell: each => each.reason === "elements"
       ? `${each.count.toLocaleString("en")} of ${each.size.toLocaleString("en")}` : `another ${each.reason}`},
-    {title: "ulps, at most", n: true, value: each => each.ulps, cell: each => ulpsText(each.ulps)},
+    {title: "distance, at most", n: true, value: each => each.ulps, cell: each => farText(each.ulps, each.unit)},
     {title: "absolute", n: true, value: each => far(each.absolute), cell: each => short(far(each.absolute))},
     {title: "relative", n: true, value: each => far(each.relative), cell: each => short(far(each.relative))},
   ];

@@ -17,7 +17,7 @@ _DRAWN = 2000
 
 
 def page(comparison: Comparison) -> str:
-    """Returns the page as HTML text: the first difference, the differing tensors in order, with a histogram of ulp
+    """Returns the page as HTML text: the first difference, the differing tensors in order, with a histogram of
     distances for each, and the tensors that only one side has."""
     data = as_json(comparison)
     data["differences"] = data["differences"][:_DRAWN]
@@ -54,7 +54,7 @@ differing element and its histogram.</p>
 <h2 id="tensor-title" aria-live="polite"></h2>
 <p class="soft" id="tensor-summary"></p>
 <div class="scroll" id="element"></div>
-<h3 id="histogram-title">Elements by distance in ulps</h3>
+<h3 id="histogram-title"></h3>
 <div class="panel" id="histogram"></div>
 </section>
 <section data-alone>

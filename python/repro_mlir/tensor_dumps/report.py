@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro_mlir.base.printing import foreign
-from repro_mlir.tensor_dumps.comparison import Comparison, TensorDifference
+from repro_mlir.tensor_dumps.comparison import Comparison, ElementPair, TensorDifference
 
 _SHOWN = 10
 """The number of differing tensors, and of tensors that only one side has, of which the text shows each."""
@@ -19,7 +19,8 @@ _SHOWN_BARS = 8
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison as a JSON object; an infinite number is the text "inf"."""
+    """Returns a comparison as a JSON object; an infinite number is the text "inf". If the "unit" of a tensor is "1", its
+    "ulps" are differences of integers."""
     found = comparison
     return {
         "equal": found.is_equal,
@@ -64,6 +65,7 @@ def _tensor_as_json(tensor: TensorDifference) -> dict[str, Any]:
             "absolute": _number(element.absolute),
             "relative": _number(element.relative),
         },
+        "unit": "1" if tensor.are_integers else "ulp",
         "ulps": tensor.ulps,
         "absolute": _number(tensor.absolute),
         "relative": _number(tensor.relative),
@@ -76,7 +78,7 @@ def _number(value: float | None) -> float | str | None:
 
 
 def bars_of(tensor: TensorDifference) -> list[tuple[str, int]]:
-    """Returns the histogram of ulp distances as pairs of label and count: equal elements first, without empty bars at
+    """Returns the histogram of distances as pairs of label and count: equal elements first, without empty bars at
     the end."""
     bars = [("equal", tensor.size - tensor.count)]
     if tensor.histogram[0]:
@@ -127,9 +129,7 @@ def _first(tensor: TensorDifference) -> list[str]:
     if element is None:
         told.append(f"tensor   {_named(tensor.name)}: another {tensor.reason}")
         return [*told, f"  first  {foreign(tensor.first)}", f"  second {foreign(tensor.second)}"]
-    far = []
-    if element.ulps is not None and element.absolute is not None:
-        far = [_ulps(element.ulps), f"absolute {element.absolute:.3g}", f"relative {element.relative:.3g}"]
+    far = _distances(tensor.are_integers, element)
     bars = [f"{label}: {count:,}" for label, count in bars_of(tensor) if count]
     if len(bars) > _SHOWN_BARS:
         bars = [*bars[: _SHOWN_BARS - 1], "...", bars[-1]]
@@ -138,8 +138,8 @@ def _first(tensor: TensorDifference) -> list[str]:
         f"tensor   {_named(tensor.name)}: {tensor.first}, {_short_description(tensor)}",
         f"  at     {list(element.index)}",
         f"  first  {element.first_bits}  {element.first}".rstrip(),
-        f"  second {element.second_bits}  {element.second}".rstrip() + (f"  ({', '.join(far)})" if far else ""),
-        f"  ulps   {', '.join(bars)}",
+        f"  second {element.second_bits}  {element.second}".rstrip() + (f"  ({far})" if far else ""),
+        f"  {'by' if tensor.are_integers else 'ulps':6} {', '.join(bars)}",
     ]
 
 
@@ -147,17 +147,22 @@ def _short_description(tensor: TensorDifference) -> str:
     if tensor.element is None:
         return f"another {tensor.reason}: {foreign(tensor.first)} and {foreign(tensor.second)}"
     told = f"{tensor.count:,} of {tensor.size:,} elements differ"
-    if tensor.ulps is not None:
-        told += f", by at most {_ulps(tensor.ulps)}, absolute {tensor.absolute:.3g}, relative {tensor.relative:.3g}"
-    return told
+    far = _distances(tensor.are_integers, tensor)
+    return f"{told}, by at most {far}" if far else told
+
+
+def _distances(are_integers: bool, found: ElementPair | TensorDifference) -> str:
+    """Returns the distances of an element, or the largest ones of a tensor, as text; empty if there are none."""
+    if found.ulps is None:
+        return ""
+    if are_integers:
+        return f"{found.ulps:,}, relative {found.relative:.3g}"
+    unit = "ulp" if found.ulps == 1 else "ulps"
+    return f"{found.ulps:,} {unit}, absolute {found.absolute:.3g}, relative {found.relative:.3g}"
 
 
 def _tensors(count: int, more: str = "") -> str:
     return f"{count:,}{more} {'tensor' if count == 1 else 'tensors'}"
-
-
-def _ulps(count: int) -> str:
-    return f"{count:,} {'ulp' if count == 1 else 'ulps'}"
 
 
 def _place(tensor: TensorDifference) -> str:

@@ -45,6 +45,16 @@ def changed(array: np.ndarray, index: tuple[int, ...], value: Any) -> np.ndarray
     return array
 
 
+def test_integers_differ_by_integers(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for name, values in (("a", [7, -3, 5]), ("b", [7, 2**40, 9])):
+        np.save(tmp_path / f"{name}.npy", np.array(values))
+    assert main(["diff", "--dumps", str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]) == 1
+    told = capsys.readouterr().out
+    assert "2 of 3 elements differ, by at most 1,099,511,627,779, relative 1\n" in told
+    assert "  1099511627776  (1,099,511,627,779, relative 1)\n" in told
+    assert "  by     equal: 1, 4 to 7: 1, " in told and "ulp" not in told
+
+
 def test_the_first_difference(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """Step 2 comes before step 10, and the element is the first in row-major order of a column-major file."""
     near = changed(VALUES, (4, 17), np.nextafter(VALUES[4, 17], np.float32(9)))
@@ -70,6 +80,7 @@ def test_the_first_difference(tmp_path: Path, capsys: pytest.CaptureFixture) -> 
         "relative": distance / max(abs(float(value)) for value in values),
     }
     assert (head["step"], head["name"], head["count"]) == (10, "head", 7)
+    assert (embed["unit"], head["unit"], head["ulps"]) == ("ulp", "1", 1)
     assert "First difference" in page.read_text() and '"embed"' in page.read_text()
     assert main(arguments) == 1
     told = capsys.readouterr().out.splitlines()
