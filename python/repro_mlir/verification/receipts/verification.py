@@ -382,8 +382,9 @@ class Replay:
         """Runs a record. Raises ReceiptWrong, which names the first tensor, if the results differ from the receipt."""
         computed, recorded = self.run(number), self._receipt.log[number]
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
-            message = f"the receipt does not have the result of {self._target}"
-            raise ReceiptWrong(place, message, recorded.follows, expected, actual)
+            is_input = place.startswith("input ")
+            message = "the input of the step" if is_input else f"the result of {self._target}"
+            raise ReceiptWrong(place, f"the receipt does not have {message}", recorded.follows, expected, actual)
 
     def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
         """Runs microbatches of a step whose record commits to them, without changing the state. Raises ReceiptWrong if
