@@ -115,14 +115,15 @@ def run_command(
       parse: a function that returns the options; it may end the process with status 0, as --help does.
       command: a function of the options that returns 0 or a `Status`.
     """
+    given: list[str] = []
     try:
         _open_standard_streams()
         _check_address_space()
-        status = _answer(parse, command)
+        status = _answer(parse, command, given)
         sys.stdout.flush()
         return status
     except ReproError as error:
-        return _fail(program, f"error: {with_hint(str(error), error.__traceback__)}")
+        return _fail(program, f"error: {with_hint(str(error), error.__traceback__, given)}")
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130)
     except BrokenPipeError:
@@ -131,7 +132,8 @@ def run_command(
         return 141
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        return _fail(program, f"error: {with_hint(f'{place}{error.strerror or error}', error.__traceback__)}")
+        reason = f"{place}{error.strerror or error}"
+        return _fail(program, f"error: {with_hint(reason, error.__traceback__, given)}")
     except MemoryError:
         return _fail(program, "error: not enough memory: end other programs, or use a smaller model or batch")
     except SystemExit as error:
@@ -145,12 +147,16 @@ def run_command(
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place}): {report}")
 
 
-def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse.Namespace], int]) -> int:
+def _answer(
+    parse: Callable[[], argparse.Namespace], command: Callable[[argparse.Namespace], int], given: list[str]
+) -> int:
+    """Parses the options, appends their texts to `given` and runs the command."""
     try:
         options = parse()
     except SystemExit:
         sys.stdout.flush()
         raise
+    given += _texts(list(vars(options).values()))
     _check_outputs(options)
     try:
         with _streams(options):
@@ -162,6 +168,13 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
     return status
+
+
+def _texts(value: Any) -> list[str]:
+    """Returns the texts in nested lists and tuples."""
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
 
 
 def _streams(options: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from types import TracebackType
 
 _OF_SYSTEM = {
@@ -71,18 +72,28 @@ HINTS = {
 _TELLS = re.compile(
     r"(?:[:;,] |\()(?:or |then )?(?:add|ask|apt-get|build|call|change|check|choose|compile|convert|delete|do|end|export"
     r"|free|get|give|install|leave|load|make|move|name|open|pass|pip|put|raise|read|record|reduce|remove|repeat|replace"
-    r"|report|repro|resume|run|save|see|set|start|take|train|try|use|wait|write) |did you mean|docs/|--help\b"
+    r"|report|repro|resume|run|save|see|set|start|take|train|try|use|wait|write) |: did you mean |\bdocs/[a-z/-]+\.md\b|(?:see|repro) .*--help\b"
 )
 """Finds the part of a message that says what to do."""
 
+_QUOTED = re.compile(r"(?<!\w)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?!\w)")
 
-def with_hint(message: str, traceback: TracebackType | None) -> str:
+
+def with_hint(message: str, traceback: TracebackType | None, given: Iterable[str] = ()) -> str:
     """Returns the message of an error that was raised at `traceback`, with a hint at its end unless the message itself
-    says what the user can do."""
+    says what the user can do.
+
+    Args:
+      given: texts of the user, such as paths, that the message may contain and that say nothing to the user.
+    """
     for code, hint in _OF_SYSTEM.items():
         if message.endswith(os.strerror(code)):
             return f"{message}: {hint}"
-    return message if _TELLS.search(message) else f"{message}: {hint_of(_module(traceback))}"
+    own = message
+    for text in given:
+        # Only a text that looks like advice is left out: a text such as "a" is also a part of other words.
+        own = own.replace(text, "") if _TELLS.search(text) else own
+    return message if _TELLS.search(_QUOTED.sub("", own)) else f"{message}: {hint_of(_module(traceback))}"
 
 
 def hint_of(module: str) -> str:

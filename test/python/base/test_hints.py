@@ -69,6 +69,11 @@ def test_each_room_that_raises_has_a_hint() -> None:
         ("cannot write x: Permission denied", "cannot write x: Permission denied: check the permissions of the path"),
         # A verb in the middle of a description does not count.
         ("expected to check, got nothing", "expected to check, got nothing: check the arguments of this call"),
+        # Nor does a text of another person.
+        ("expected a, got 'x: use b'", "expected a, got 'x: use b': check the arguments of this call"),
+        ("the run's file 'x': use that of the user's", "the run's file 'x': use that of the user's"),
+        ("docs/a: expected a file", "docs/a: expected a file: check the arguments of this call"),
+        ("x--help: expected a file", "x--help: expected a file: check the arguments of this call"),
     ],
 )
 def test_a_hint_is_added_once(message: str, expected: str) -> None:
@@ -79,6 +84,7 @@ def test_a_hint_is_added_once(message: str, expected: str) -> None:
     ("arguments", "hint"),
     [
         (["diff", "--dumps", "text", "text"], HINTS["tensor_dumps"]),
+        (["inspect", "a: use b"], HINTS["base.files"]),
         (["vectors", "check", "text", "--library", "nothing"], "check the path"),
         (["inspect", "text"], HINTS["base.files"]),
         (["verify", "text"], HINTS["verification"]),
@@ -101,7 +107,8 @@ def test_errors_of_commands_have_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, arguments: list[str], hint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("text").write_text("hello")
+    for name in ("text", "a: use b"):
+        Path(name).write_text("hello")
     Path("key.pem").write_text(ED25519)
     assert main(arguments) == 2
     error = capsys.readouterr().err
