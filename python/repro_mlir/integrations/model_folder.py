@@ -211,7 +211,7 @@ class ModelFolder:
     def check_capacity(self, capacity: int) -> None:
         """Raises ReproError if the capacity exceeds the model's number of positions."""
         if capacity > self.positions:
-            raise ReproError(f"expected a capacity of at most {self.positions}, got {capacity}")
+            raise ReproError(f"expected a capacity of at most {self.positions}, got {capacity}: choose a smaller one")
 
     def _ends(self) -> set[int]:
         """Returns the tokens that end an answer, according to config.json and generation_config.json."""
