@@ -72,7 +72,8 @@ HINTS = {
 _TELLS = re.compile(
     r"(?:[:;,] |\()(?:or |then )?(?:add|ask|apt-get|build|call|change|check|choose|compile|convert|delete|do|end|export"
     r"|free|get|give|install|leave|load|make|move|name|open|pass|pip|put|raise|read|record|reduce|remove|repeat|replace"
-    r"|report|repro|resume|run|save|see|set|start|take|train|try|use|wait|write) |: did you mean |\bdocs/[a-z/-]+\.md\b|(?:see|repro) .*--help\b"
+    r"|report|repro|resume|run|save|see|set|start|take|train|try|use|wait|write) "
+    r"|: did you mean |\bdocs/[a-z/-]+\.md\b|(?:see|repro) .*--help\b"
 )
 """Finds the part of a message that says what to do."""
 

@@ -156,7 +156,8 @@ def _check_name(name: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise ReproError(f"{name!r}: expected the name of a tensor without surrogates: rename the module or key") from None
+        message = f"{name!r}: expected the name of a tensor without surrogates: rename the module or key"
+        raise ReproError(message) from None
 
 
 def _tensors(value: Any, name: str, outer: frozenset[int] = frozenset()) -> Iterator[tuple[str, torch.Tensor]]:

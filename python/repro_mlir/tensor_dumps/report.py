@@ -19,8 +19,8 @@ _SHOWN_BARS = 8
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison as a JSON object; an infinite number is the text "inf". If the "unit" of a tensor is "1", its
-    "ulps" are differences of integers."""
+    """Returns a comparison as a JSON object; an infinite number is the text "inf". If the "unit" of a tensor is "1",
+    its "ulps" are differences of integers."""
     found = comparison
     return {
         "equal": found.is_equal,

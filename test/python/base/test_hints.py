@@ -14,6 +14,7 @@ from repro_mlir.cli.main import main
 PACKAGE = Path(repro_mlir.__file__).parent
 SIGNED = str(Path(__file__).resolve().parents[2] / "data" / "compatibility" / "signed.receipt")
 IN_MICROBATCHES = str(Path(SIGNED).with_name("microbatches.receipt"))
+WITHOUT = "leave out the choice of microbatches, or choose another receipt"
 ED25519 = """-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
 -----END PRIVATE KEY-----
@@ -94,7 +95,7 @@ def test_a_hint_is_added_once(message: str, expected: str) -> None:
         (["inspect", "x" * 300], "give a shorter path"),
         (["verify", SIGNED, "--steps", "6"], HINTS["verification.receipts.choice"]),
         (["verify", SIGNED, "--steps", "all,1"], HINTS["verification.receipts.choice"]),
-        (["verify", SIGNED, "--microbatches", "all"], "leave out the choice of microbatches, or choose another receipt"),
+        (["verify", SIGNED, "--microbatches", "all"], WITHOUT),
         (["verify", IN_MICROBATCHES, "--microbatches", "2"], HINTS["verification.receipts.choice"]),
         (["verify", SIGNED, "--key", "text"], HINTS["verification.receipts.signing"]),
         (["verify", SIGNED, "--exact-digits", "2"], "leave this option out"),

@@ -29,7 +29,7 @@ def training():
 
 
 def test_only_json_reaches_standard_output(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
-    """What a script prints does not mix with the JSON of a command."""
+    """The output of a script does not mix with the JSON of a command."""
     script = tmp_path / "script.py"
     script.write_text(PRINTING)
     for arguments in (

@@ -153,6 +153,16 @@ def _step(function: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
+@pytest.mark.parametrize("number", [lambda x: x.sum(), lambda x: x.sum().item()], ids=["tensor", "item"])
+def test_a_number_cannot_be_formatted(number: Callable[[torch.Tensor], Any]) -> None:
+    def step(x: torch.Tensor) -> Any:
+        print(f"{number(x):.3f}")
+        return x
+
+    with pytest.raises(ReproError, match=r"test_decisions.py:\d+: .* print the loss that Trainer.step returns"):
+        second_stage(first_stage(_step(step), (X,)))
+
+
 @pytest.mark.parametrize("case", range(len(PAIRS)))
 def test_pairs(case: int) -> None:
     before, after, arguments = PAIRS[case]

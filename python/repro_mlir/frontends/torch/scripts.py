@@ -234,8 +234,8 @@ def _same_random_numbers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running(file: Path) -> Iterator[None]:
-    """A context manager for code of a script. The script sees only its own path in `sys.argv`, so that it does not parse
-    the arguments of this program. Converts the script's errors to ReproError with the script's line."""
+    """A context manager for code of a script. The script sees only its own path in `sys.argv`, and does not parse the
+    arguments of this program. Converts the script's errors to ReproError with the script's line."""
     given = sys.argv
     sys.argv = [str(file)]
     try:

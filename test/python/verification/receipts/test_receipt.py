@@ -20,9 +20,9 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.verification.receipts.choice import choose
 from repro_mlir.verification.receipts.recorder import Recorder
 from repro_mlir.verification.receipts.step_log import StoredInputs
-from repro_mlir.verification.receipts.choice import choose
 from repro_mlir.verification.receipts.verification import records_before, records_to_execute
 
 

@@ -30,7 +30,7 @@ _REQUESTS: dict[Any, str] = {
     _Tensor.__index__: f"{_DEPENDS}: range() or a slice uses a tensor; use a fixed number of steps and "
     f"torch.where(step < count, new, old) ({PAGE})",
     _Tensor.__float__: f"{_DEPENDS}: float() is called on a tensor; use the tensor itself, x.detach() if it needs "
-    f"no gradient ({PAGE})",
+    f"no gradient; to print a loss, use that which Trainer.step returns ({PAGE})",
     _Tensor.__len__: f"{_DEPENDS}: len() is called on rows that a mask selects; use x[mask].shape[0] or mask.sum() "
     f"({PAGE})",
     _Tensor.tolist: f"{_DEPENDS}: .tolist() is called on a tensor; use operations on the tensor ({PAGE})",
@@ -45,6 +45,8 @@ _CUMULATIVE = (
 )
 
 _KNOWN = {
+    "unsupported format string passed to": "the value of a tensor is formatted as text, and a step has values only "
+    f"when it runs: print the loss that Trainer.step returns ({PAGE})",
     "for index, but got torch.float": "indices or classes are a float tensor, expected integers: x.long() converts "
     "them; as probabilities, they have the shape of the model's output",
     "numpy() is not supported for tensor subclasses": _REQUESTS[_Tensor.__array__],
