@@ -15,10 +15,9 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.files.storage import is_standard_output
 from repro_mlir.base.hints import with_hint
 from repro_mlir.base.near_names import did_you_mean
-from repro_mlir.base.printing import foreign, only_told, tell
+from repro_mlir.base.printing import foreign, is_standard_output, only_told, tell
 
 _LONGEST = 2000
 """The maximum number of characters in a message, which may quote text from other sources."""

@@ -7,8 +7,10 @@ line, and counts nouns."""
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 _LONGEST = 200
@@ -44,6 +46,14 @@ def tell(*lines: str, stream: TextIO | None = None) -> None:
     for line in lines:
         print(printable(line).encode(encoding, "backslashreplace").decode(encoding), file=stream)
     stream.flush()
+
+
+def is_standard_output(path: str | Path) -> bool:
+    """Whether a path, such as /dev/stdout, is the file, pipe or device to which this process prints."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1))
+    except (OSError, ValueError):
+        return False
 
 
 @contextlib.contextmanager

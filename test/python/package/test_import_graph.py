@@ -339,7 +339,8 @@ def test_no_other_module_names_torch() -> None:
         # the distributions whose versions a command prints
         ("cli.versions", "torch"),
         ("cli.versions", "torch-mlir"),
-        # the extra of the package that commands name
+        # the extra of the package that messages name
+        ("compile_model", "torch"),
         ("cli.installation", "torch"),
         ("cli.options", "torch"),
         ("cli.installation", "PyTorch"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_descriptor
+from repro_mlir.base.printing import is_standard_output
 
 PARTIAL = ".partial"
 """The suffix of the name of a file that is being written."""
@@ -32,14 +33,6 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         os.fsync(file.fileno())
     os.replace(partial, path)
     sync_directory(path.parent)
-
-
-def is_standard_output(path: str | Path) -> bool:
-    """Whether a path, such as /dev/stdout, is the file, pipe or device to which this process prints."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(1))
-    except (OSError, ValueError):
-        return False
 
 
 def check_can_write(path: str | Path) -> None:
