@@ -91,14 +91,18 @@ class _Mutation:
 
     def _changed_body(self, body: Body, visible: Sequence[int]) -> Body:
         draw, operations = self._draw, list(body.operations)
-        which = draw.randrange(6)
+        which = draw.randrange(8)
         if which == 0 and body.arguments:
             return self._other_argument(body)
+        inside = [*visible, *body.arguments, *(number for each in operations for number in each.results)]
         if which == 1 and body.yields:
-            inside = [*visible, *body.arguments, *(number for each in operations for number in each.results)]
             yields = list(body.yields)
             yields[draw.randrange(len(yields))] = draw.choice(inside)
             return replace(body, yields=tuple(yields))
+        if which == 6 and inside:
+            return replace(body, yields=draw.choice((body.yields[1:], (*body.yields, draw.choice(inside)))))
+        if which == 7:
+            return self._one_more_argument(body)
         if not operations:
             return body
         at = draw.randrange(len(operations))
@@ -125,6 +129,11 @@ class _Mutation:
 
     def _other_argument(self, body: Body) -> Body:
         return replace(body, argument_types=self._other_types(body.argument_types))
+
+    def _one_more_argument(self, body: Body) -> Body:
+        kind = self._other_type(body.argument_types[-1] if body.arguments else ValueType(element_type("f32"), None))
+        number = max(self._types, default=-1) + 1
+        return replace(body, arguments=(*body.arguments, number), argument_types=(*body.argument_types, kind))
 
     def _other_types(self, types: Sequence[ValueType]) -> tuple[ValueType, ...]:
         found = list(types)
@@ -170,7 +179,8 @@ class _Mutation:
             counts = len(operation.operands) in form.operands and len(operation.results) in form.results
             return counts and [key for key, _ in form.attributes] == [key for key, _ in own.attributes]
 
-        return self._draw.choice([name for name in CHECKS if fits(name)])
+        # An operation may fit no name after a change of its operands.
+        return self._draw.choice([name for name in CHECKS if fits(name)] or [operation.name])
 
     def _other_operands(self, operands: Sequence[int], visible: Sequence[int]) -> tuple[int, ...]:
         draw, found = self._draw, list(operands)

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import pytest
 from repro_mlir import ir
-from repro_mlir.base.errors import ProgramError, ReproError
+from repro_mlir.base.errors import ProgramError
 from repro_mlir.base.numerics.formats import element_type
-from repro_mlir.program.canonical import read_module, to_bytes
+from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.canonical.index_expressions import Expression, Expressions
 from repro_mlir.reference.canonical.program import CHECKS, check_canonical
 from repro_mlir.reference.canonical.uses import walk
@@ -29,26 +29,10 @@ from support import stored_programs
 from support.kit import EVERYTHING
 from support.stored_mutations import mutate
 from support.stored_samples import BLOCK_CONTRACTIONS
+from support.verdicts import verdict, verdict_of_compiler
 
 MUTATIONS = 10_000 if EVERYTHING else 200
-
-
-def verdict(data: bytes) -> str | None:
-    """Returns the reason why the checks in Python refuse a program; None if they accept it."""
-    try:
-        check_canonical(read_program(data))
-    except ProgramError as error:
-        return str(error)
-    return None
-
-
-def verdict_of_compiler(data: bytes) -> str | None:
-    with ir.Context():
-        try:
-            read_module(data)
-        except ReproError as error:
-            return str(error)
-    return None
+ACCESSES = 10_000 if EVERYTHING else 300
 
 
 def test_each_operation_has_a_check() -> None:
@@ -80,19 +64,28 @@ def test_mutations() -> None:
     assert min(outcomes.values()) > MUTATIONS / 20 and len(outcomes) == 3, outcomes
 
 
-def random_sum(draw: random.Random, depth: int) -> IndexSum:
+LARGE = (2**31 - 1, 2**31, 2**62, 2**63 - 2, 2**63 - 1)
+"""Numbers near the limits of index arithmetic, of which the negative ones are used, too."""
+
+
+def random_sum(draw: random.Random, depth: int, large: float = 0) -> IndexSum:
+    """Returns a sum of dimensions and divisions, in which each number is one of LARGE with the probability `large`."""
+
+    def number(*small: int) -> int:
+        return draw.choice(small if draw.random() >= large else (*LARGE, -(2**63), *(-each for each in LARGE)))
+
+    def factor() -> int:
+        return number(1, 1, 1, -1, 2, 3, 4, 6, 8, -2, -3, -4)
+
     dimensions = sorted({draw.randrange(3) for _ in range(draw.randrange(3))})
     divisions = []
     for _ in range(draw.choice((0, 0, 1, 1, 2)) if depth else 0):
-        dividend = random_sum(draw, depth - 1)
+        dividend = random_sum(draw, depth - 1, large)
         if dividend.dimensions or dividend.divisions:
             kind = draw.choice(("mod", "floordiv", "ceildiv"))
-            divisions.append((Division(kind, dividend, draw.choice((1, 2, 3, 4, 6, 8))), factor(draw)))
-    return IndexSum(draw.choice((0, 0, 1, -1, 4)), tuple((each, factor(draw)) for each in dimensions), tuple(divisions))
-
-
-def factor(draw: random.Random) -> int:
-    return draw.choice((1, 1, 1, -1, 2, 3, 4, 6, 8, -2, -3, -4))
+            divisor = draw.choice((1, 2, 3, 4, 6, 8) if draw.random() >= large else LARGE)
+            divisions.append((Division(kind, dividend, divisor), factor()))
+    return IndexSum(number(0, 0, 1, -1, 4), tuple((each, factor()) for each in dimensions), tuple(divisions))
 
 
 def built(index: IndexSum) -> ir.AffineExpr:
@@ -154,6 +147,66 @@ def test_index_expressions() -> None:
             assert text(expressions.build(index)) == text_of_compiler(built(index)), (number, index)
             simplified += not expressions.is_stable(index)
     assert simplified > 100
+
+
+# --- Accesses by random indices ---------------------------------------------------------------------------------------
+
+ELEMENTWISE = """
+func.func @main(%x: tensor<{size}xf32>, %y: tensor<{loops}x{size}xf32>) -> tensor<{loops}x{size}xf32>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %e = tensor.empty() : tensor<{loops}x{size}xf32>
+  %0 = linalg.generic {{indexing_maps = [affine_map<(a, b, c, d) -> (d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>,
+      affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%x, %y : tensor<{size}xf32>, tensor<{loops}x{size}xf32>) outs(%e : tensor<{loops}x{size}xf32>) {{
+  ^bb0(%p: f32, %q: f32, %r: f32):
+    linalg.yield %p : f32
+  }} -> tensor<{loops}x{size}xf32>
+  return %0 : tensor<{loops}x{size}xf32>
+}}
+"""
+
+MAXIMUM = """
+func.func @main(%x: tensor<{size}xf32>, %y: tensor<{loops}x{size}xf32>, %i: tensor<f32>) -> tensor<f32>
+    attributes {{repro.num_state = 0 : i64}} {{
+  %0 = repro.fold #repro.any_order maps [affine_map<(a, b, c, d) -> (d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>,
+      affine_map<(a, b, c, d) -> ()>] iterators [reduction, reduction, reduction, reduction]
+      ins(%x, %y : tensor<{size}xf32>, tensor<{loops}x{size}xf32>) outs(%i : tensor<f32>) {{
+  ^bb0(%p: f32, %q: f32, %acc: f32):
+    %1 = arith.maximumf %p, %q : f32
+    %2 = arith.maximumf %1, %acc : f32
+    repro.yield %2 : f32
+  }} -> tensor<f32>
+  return %0 : tensor<f32>
+}}
+"""
+
+
+def sum_bytes(index: IndexSum) -> bytes:
+    terms = [(b"\0" + numbers(dimension), factor) for dimension, factor in index.dimensions]
+    for division, factor in index.divisions:
+        kind = bytes([1 + ("mod", "floordiv", "ceildiv").index(division.kind)])
+        terms.append((kind + sum_bytes(division.dividend) + numbers(division.divisor), factor))
+    return numbers(index.constant, len(terms)) + b"".join(numbers(factor) + term for term, factor in sorted(terms))
+
+
+def test_accesses() -> None:
+    """An operand is accessed at a random index, in loops with and without iterations."""
+    programs = [
+        (to_bytes(text.format(size=size, loops=loops)), name)
+        for text, name in ((ELEMENTWISE, "linalg.generic"), (MAXIMUM, "repro.fold"))
+        for size in (0, 1, 9, 2**33)
+        for loops in ("2x3x4", "0x3x4", "2x0x1", "1x1x1", "0x0x0")
+    ]
+    alone = sum_bytes(IndexSum(0, ((3, 1),), ()))
+    draw, outcomes = random.Random(11), Counter[str]()
+    for number in range(ACCESSES):
+        data, name = draw.choice(programs)
+        index = random_sum(draw, draw.choice((0, 0, 1, 2)), large=0.4)
+        changed = edited_bytes(data, name, exchanged(alone, sum_bytes(index)))
+        expected, found = verdict_of_compiler(changed), verdict(changed)
+        assert (expected is None) == (found is None), (number, index, expected, found)
+        outcomes["accepted" if found is None else found.split("(")[1][:2]] += 1
+    assert min(outcomes[each] for each in ("accepted", "A2", "H2")) > ACCESSES / 20, outcomes
 
 
 # --- Refusals that mutations seldom reach -----------------------------------------------------------------------------
@@ -264,7 +317,11 @@ def of_bf16(operation: Operation) -> Operation:
 
 def edited(text: str, name: str, edit: Callable[[Operation], Operation], nth: int = 0) -> bytes:
     """Returns the stored program of a text in which one operation is changed."""
-    program = read_program(to_bytes(text))
+    return edited_bytes(to_bytes(text), name, edit, nth)
+
+
+def edited_bytes(data: bytes, name: str, edit: Callable[[Operation], Operation], nth: int = 0) -> bytes:
+    program = read_program(data)
     found = [operation for operation, _ in walk(program.body) if operation.name == name][nth]
 
     def body(old: Body) -> Body:
@@ -282,6 +339,9 @@ UNIT = b"\4" + numbers(4, 24, 2, -133, 0, 0)
 
 REFUSALS: dict[str, tuple[str, str, Callable[[Operation], Operation], int, str]] = {
     "no-iterations": (GENERIC, "linalg.generic", exchanged(numbers(1, 1, 1), numbers(1, 1, 9)), 0, r"\(A2\)"),
+    "no-iterations-largest": (
+        GENERIC, "linalg.generic", exchanged(numbers(1, 1, 1), numbers(1, 1, 2**63 - 1)), 0, r"\(A2\).* below 2\^63 - 1"
+    ),
     "reduction": (
         GENERIC,
         "linalg.generic",
@@ -300,6 +360,13 @@ REFUSALS: dict[str, tuple[str, str, Callable[[Operation], Operation], int, str]]
         GENERIC,
         "tensor.collapse_shape",
         lambda each: of_types(of_element("f32", (24, 1)))(exchanged(numbers(1, 2), numbers(2, 2))(appended(each))),
+        0,
+        r"\(A3\) expected no group without dimensions",
+    ),
+    "only-an-empty-group": (
+        GENERIC,
+        "tensor.collapse_shape",
+        exchanged(numbers(1, 2, 0, 1), numbers(1, 0)),
         0,
         r"\(A3\) expected no group without dimensions",
     ),
@@ -344,6 +411,15 @@ REFUSALS: dict[str, tuple[str, str, Callable[[Operation], Operation], int, str]]
     "start": (FOLD, "repro.fold", exchanged(UNIT + numbers(0), UNIT + numbers(1)), 0, r"\(M4\) expected results"),
     "nan-comparison": (BITS, "arith.cmpf", exchanged(numbers(14), numbers(7)), 0, r"\(V4\) expected each use"),
     "nan-bits": (BITS, "arith.constant", exchanged(b"\xc0\x7f", b"\x80\x7f"), 0, r"\(V4\) expected each use"),
+    "nan-of-float": (
+        BITS,
+        "arith.constant",
+        lambda each: replace(
+            each, result_types=(of_element("f32"),), encoded=b"\0" + struct.pack("<I", 0x7FC00000)
+        ),
+        0,
+        r"\(V4\) expected each use",
+    ),
     "no-extent": (BITS, "repro.arg_reduce", exchanged(numbers(0, 0), numbers(0, 1)), 0, r"\(D2\) expected elements"),
     "prefix-of-replace": (FOLD, "repro.scan", exchanged(numbers(0, 1), numbers(4, 1)), 0, r"\(D3\) expected a reduc"),
 }  # fmt: skip

@@ -93,16 +93,24 @@ LogicalResult repro::verifySizes(func::FuncOp main) {
                      .wasInterrupted());
 }
 
-/// (A4) Checks the number of iterations of an operation with loops of
-/// `extents`.
-static LogicalResult verifyIterations(Operation *op,
-                                      ArrayRef<int64_t> extents) {
+/// (A2) Checks the indices that MLIR's verifier evaluates. There may be at most
+/// kMaxRank iterators, and divisors must be positive.
+static LogicalResult verifyEnds(Operation *op, ArrayRef<AffineMap> maps) {
+  if (hasEnds(maps, op->getOperands()))
+    return success();
+  return op->emitOpError("(A2) expected indices below 2^63 - 1");
+}
+
+/// (A2), (A4) Checks the number of iterations of an operation with loops of
+/// `extents`, and the indices that MLIR's verifier evaluates.
+static LogicalResult verifyLoops(Operation *op, ArrayRef<int64_t> extents,
+                                 ArrayRef<AffineMap> maps) {
   if (int64_t(extents.size()) > kMaxRank)
     return op->emitOpError("(A4) expected at most ")
            << kMaxRank << " iterators, got " << extents.size();
   if (!multiply(extents, kMaxIterations))
     return op->emitOpError("(A4) expected at most 2^60 iterations");
-  return success();
+  return verifyEnds(op, maps);
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,16 +164,20 @@ bool repro::hasEnds(ArrayRef<AffineMap> maps, ValueRange operands) {
       last[dim.getPosition()] = extent - 1;
     }
   }
+  auto hasEnd = [](AffineExpr expr, ArrayRef<int64_t> dims) {
+    std::optional<int64_t> end = evaluate(expr, dims);
+    return end && *end < std::numeric_limits<int64_t>::max();
+  };
   return llvm::all_of(maps, [&](AffineMap map) {
     return llvm::all_of(map.getResults(), [&](AffineExpr expr) {
-      return evaluate(expr, first) && evaluate(expr, last);
+      return hasEnd(expr, first) && hasEnd(expr, last);
     });
   });
 }
 
 LogicalResult repro::verifyMaps(Operation *op, ArrayRef<AffineMap> maps) {
-  if (!hasEnds(maps, op->getOperands()))
-    return op->emitOpError("(A2) expected indices below 2^63");
+  if (failed(verifyEnds(op, maps)))
+    return failure();
   SmallVector<IndexedShape> accesses;
   for (auto [map, operand] : llvm::zip_equal(maps, op->getOperands())) {
     auto tensor = dyn_cast<RankedTensorType>(operand.getType());
@@ -195,7 +207,7 @@ static LogicalResult verifyGeneric(linalg::GenericOp op) {
              << output.getOperandNumber() - op.getNumDpsInputs() << ", got "
              << AffineMapAttr::get(map);
   }
-  return verifyIterations(op, op.getStaticLoopRanges());
+  return verifyLoops(op, op.getStaticLoopRanges(), op.getIndexingMapsArray());
 }
 
 //===----------------------------------------------------------------------===//
@@ -330,7 +342,7 @@ LogicalResult repro::verifyShapes(Operation *op) {
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     return verifyGeneric(generic);
   if (auto fold = dyn_cast<FoldOp>(op))
-    return verifyIterations(op, fold.getExtents());
+    return verifyLoops(op, fold.getExtents(), fold.getIndexingMapsArray());
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
     return verifySlice(slice, slice.getSourceType().getShape());
   if (auto slice = dyn_cast<tensor::InsertSliceOp>(op))

@@ -28,8 +28,9 @@ LogicalResult verifySize(Operation *op, RankedTensorType type);
 /// accepted each tensor.
 LogicalResult verifySizes(func::FuncOp main);
 
-/// Whether 64-bit arithmetic can compute the indices at the first and the last
-/// iteration. MLIR's verifier evaluates these indices and aborts on overflow.
+/// (A2) Whether 64-bit arithmetic can compute the indices at the first and the
+/// last iteration, and these indices plus 1. MLIR's verifier evaluates the
+/// indices and aborts on overflow, but adds 1 without a check.
 bool hasEnds(ArrayRef<AffineMap> maps, ValueRange operands);
 
 /// (A1), (A2) Checks the accesses that the structured operation `op` would have

@@ -526,6 +526,10 @@ LogicalResult BodyReader::readReassociation(Attribute &groups) {
     SmallVector<int64_t> dims;
     if (failed(bytes.readNumbers("dimensions", dims)))
       return failure();
+    // MLIR's verifier asserts that no group is empty.
+    if (dims.empty())
+      return bytes.errorAt(start)
+             << "(A3) expected no group without dimensions";
     if (llvm::any_of(dims, [](int64_t dim) { return dim < 0 || dim >= 24; }))
       return bytes.errorAt(start) << "expected dimensions from 0 to 23";
     group = b.getI64ArrayAttr(dims);
@@ -765,7 +769,7 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
       !hasEnds(llvm::to_vector(
                    cast<ArrayAttr>(maps).getAsValueRange<AffineMapAttr>()),
                operands))
-    return bytes.errorAt(start) << "(A2) expected indices below 2^63";
+    return bytes.errorAt(start) << "(A2) expected indices below 2^63 - 1";
   size_t regionsStart = bytes.getPosition();
   uint64_t regions;
   if (failed(bytes.readBelow(2, "a number of bodies", regions)))

@@ -71,14 +71,14 @@ def check_accesses(
     for number, (own, kind) in enumerate(zip(indices, operands, strict=True)):
         for place, (index, size) in enumerate(zip(own, kind.shape or (), strict=True)):
             try:
-                ends = _evaluate(index, first), _evaluate(index, last)
+                ends = _end(index, first), _end(index, last)
                 if 0 in extents:
                     if checks_ends and size:
                         _check_ends(operation, min(ends), max(ends), size)
                     continue
                 low, high = _bounds(_range(index, extents), extents)
             except _TooLarge:
-                message = f"(A2) expected result #{place} of map #{number} below 2^62, and below 2^63 without loops"
+                message = f"(A2) expected result #{place} of map #{number} below 2^62, and below 2^63 - 1 without loops"
                 raise operation.error(message) from None
             if low < 0 or high >= size:
                 raise operation.error(
@@ -89,6 +89,14 @@ def check_accesses(
 def _check_ends(operation: Operation, low: int, high: int, size: int) -> None:
     if low < 0 or high >= size:
         raise operation.error(f"(A2) expected indices within 0 .. {size - 1}, also without loops, got {low} .. {high}")
+
+
+def _end(index: Expression, dims: Sequence[int]) -> int:
+    """Returns the index of the first or last iteration. MLIR computes the index plus 1 in 64 bits, too."""
+    end = _evaluate(index, dims)
+    if end + 1 >= 1 << 63:
+        raise _TooLarge
+    return end
 
 
 def _evaluate(index: Expression, dims: Sequence[int]) -> int:

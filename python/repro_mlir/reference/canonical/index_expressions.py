@@ -72,10 +72,16 @@ class Expressions:
         return self._unique("dimension", number, None, None, 1)
 
     def add(self, left: Expression, right: Expression) -> Expression:
-        if left.kind == "constant":
-            left, right = right, left
-        if left.kind == "constant":
+        divisor = math.gcd(left.divisor, right.divisor)
+        return self._added(left, right) or self._unique("add", 0, left, right, divisor)
+
+    def _added(self, left: Expression, right: Expression) -> Expression | None:
+        """Returns the sum if MLIR simplifies it; else None."""
+        if left.kind == right.kind == "constant":
             return self.constant(left.number + right.number)
+        is_descending = left.kind == right.kind == "dimension" and left.number > right.number
+        if left.kind == "constant" or is_descending:
+            return self.add(right, left)
         if right.kind == "constant" and not right.number:
             return left
         ends_in_constant = left.kind == "add" and left.right is not None and left.right.kind == "constant"
@@ -86,12 +92,14 @@ class Expressions:
             return self.multiply(one, first + second)
         if ends_in_constant:
             return self.add(self.add(_left(left), right), _right(left))
-        # x - (x floordiv n) * n is the remainder of x.
         quotient = right.left if right.kind == "multiply" else None
-        if quotient is not None and quotient.kind == "floordiv" and quotient.left is left:
-            if quotient.number == -right.number:
-                return self.divide("mod", left, quotient.number)
-        return self._unique("add", 0, left, right, math.gcd(left.divisor, right.divisor))
+        if quotient is None or quotient.kind != "floordiv":
+            return None
+        # x - (x floordiv n) * n is the remainder of x, which may be the last term of the left side.
+        if quotient.left is left and quotient.number == -right.number:
+            return self.divide("mod", left, quotient.number)
+        last = self._added(_right(left), right) if left.kind == "add" else None
+        return None if last is None else self.add(_left(left), last)
 
     def multiply(self, left: Expression, factor: int) -> Expression:
         factor = signed(factor)

@@ -107,6 +107,9 @@ def _replaces_nan(select: Operation, cast: Operation, uses: Uses) -> bool:
     extended = (_is_extension(each, cast.operands[0], uses) for each in compare.operands)
     if otherwise != cast.results[0] or not all(extended) or bits is None or bits.constant is None:
         return False
+    # The select has not been checked yet, so its operands may have any types.
+    if bits.result_types[0].element.is_float:
+        return False
     nan = cast.operand_types[0].element.format.nan
     width = select.result_types[0].element.width
     return nan is not None and bits.constant.shape == () and (int(bits.constant) - nan) % (1 << width) == 0

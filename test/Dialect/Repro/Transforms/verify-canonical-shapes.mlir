@@ -51,6 +51,33 @@ func.func @main(%x: tensor<0xf32>, %o: tensor<8xf32>) attributes {repro.num_stat
 
 // -----
 
+// MLIR's verifier adds 1 to the index without a check.
+func.func @main(%x: tensor<8xf32>, %o: tensor<0xf32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(A2) expected indices below 2^63 - 1}}
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (9223372036854775807)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%o : tensor<0xf32>) {
+  ^bb0(%a: f32, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<0xf32>
+  return
+}
+
+// -----
+
+func.func @main(%x: tensor<8xf32>, %z: tensor<0xf32>, %i: tensor<f32>) attributes {repro.num_state = 0 : i64} {
+  // expected-error @+1 {{(A2) expected indices below 2^63 - 1}}
+  %0 = repro.fold #repro.any_order maps [affine_map<(d0) -> (-(d0 * 9223372036854775807))>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>] iterators [reduction]
+      ins(%x, %z : tensor<8xf32>, tensor<0xf32>) outs(%i : tensor<f32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %1 = arith.maximumf %a, %b : f32
+    %2 = arith.maximumf %1, %acc : f32
+    repro.yield %2 : f32
+  } -> tensor<f32>
+  return
+}
+
+// -----
+
 // No element is read, but the extents contradict each other.
 func.func @main(%x: tensor<0x8xf32>, %o: tensor<0x0xf32>) attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(A1) dimension 1 of operand #1 is 0, but the extent of iterator 1 is 8}}
