@@ -278,6 +278,7 @@ private:
                               TypeRange resultTypes, size_t numOperands,
                               Attribute &value);
   LogicalResult readOperands(SmallVectorImpl<Value> &operands);
+  LogicalResult checkArguments(linalg::GenericOp op, size_t start);
   LogicalResult readOp(OpBuilder &builder, unsigned depth);
   LogicalResult readBlock(Block &block, unsigned depth);
 
@@ -738,6 +739,22 @@ LogicalResult BodyReader::readOperands(SmallVectorImpl<Value> &operands) {
   return success();
 }
 
+/// Checks the types of the arguments of a body, which begins at byte `start`.
+/// MLIR would verify the operations that use the arguments first.
+LogicalResult BodyReader::checkArguments(linalg::GenericOp op, size_t start) {
+  TypeRange arguments = op.getRegion().getArgumentTypes();
+  if (arguments.size() != op->getNumOperands())
+    return bytes.errorAt(start) << "expected a body of " << op->getNumOperands()
+                                << " arguments, got " << arguments.size();
+  for (auto [number, argument, operand] :
+       llvm::enumerate(arguments, op->getOperandTypes()))
+    if (Type expected = getElementTypeOrSelf(operand); argument != expected)
+      return bytes.errorAt(start)
+             << "expected argument #" << number << " of the body to be "
+             << expected << ", got " << argument;
+  return success();
+}
+
 LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
   size_t start = bytes.getPosition();
   StringRef name;
@@ -791,8 +808,11 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
     return failure();
   values.append(op->result_begin(), op->result_end());
   for (Region &region : op->getRegions()) {
-    size_t outside = values.size();
+    size_t outside = values.size(), begin = bytes.getPosition();
     if (failed(readBlock(region.emplaceBlock(), depth + 1)))
+      return failure();
+    if (auto generic = dyn_cast<linalg::GenericOp>(op);
+        generic && failed(checkArguments(generic, begin)))
       return failure();
     std::fill(values.begin() + outside, values.end(), Value());
   }
