@@ -93,6 +93,23 @@ def _packages(machine: str) -> Path:
     return folder
 
 
+def type_stubs(machine: str) -> Path:
+    """Returns the folder with the type stubs from the build for `machine`, this computer's own.
+
+    The generator of type stubs imports the bindings, which a computer can do only with bindings for itself.
+
+    Raises:
+      FileNotFoundError: there has been no such build.
+    """
+    folder = BUILD / f"tree-{machine}" / "python" / "type_stubs"
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"compiler: expected the type stubs of a build for {machine} in {folder}, found none; "
+            f"build the wheels for {machine} first: --machine {machine}"
+        )
+    return folder
+
+
 def _settings(machine: str, packages: Path, python: Path) -> dict[str, str]:
     """Returns the settings of CMake, by name."""
     gcc, gxx = (f"{machine}-linux-gnu-{name}-{_GCC}" for name in ("gcc", "g++"))
@@ -128,8 +145,7 @@ def _settings(machine: str, packages: Path, python: Path) -> dict[str, str]:
         found |= {
             "CMAKE_SYSTEM_NAME": "Linux",
             "CMAKE_SYSTEM_PROCESSOR": machine,
-            # An extension module for another machine cannot be imported to describe it.
-            "REPRO_TYPE_STUBS": str(BUILD / f"tree-{os.uname().machine}" / "python" / "type_stubs"),
+            "REPRO_TYPE_STUBS": str(type_stubs(os.uname().machine)),
             "Python_EXECUTABLE": str(python),
             "Python3_EXECUTABLE": str(python),
         }

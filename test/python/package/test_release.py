@@ -154,6 +154,16 @@ def test_a_changed_package_of_the_sysroot_is_refused(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def test_another_machine_needs_the_type_stubs_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stubs = COMPILER["type_stubs"]
+    monkeypatch.setitem(stubs.__globals__, "BUILD", tmp_path)
+    with pytest.raises(FileNotFoundError, match="build the wheels for x86_64 first: --machine x86_64"):
+        stubs("x86_64")
+    wanted = tmp_path / "tree-x86_64" / "python" / "type_stubs"
+    wanted.mkdir(parents=True)
+    assert stubs("x86_64") == wanted
+
+
 # --- Files that repeat what others define ---
 
 
