@@ -43,6 +43,14 @@ _GENERATORS = (
     "mlir/bin/mlir-linalg-ods-yaml-gen",
     "mlir/bin/mlir-pdll",
 )
+# auditwheel checks wheels for any machine, but its command line accepts only the platforms of the machine it runs on.
+_AUDITWHEEL = """
+import platform, sys
+machine = sys.argv.pop(1)
+platform.machine = lambda: machine
+from auditwheel.main import main
+sys.exit(main())
+"""
 
 
 def _run(command: list[str], **environment: str) -> None:
@@ -182,8 +190,8 @@ def build(python: str, machine: str) -> Path:
     _run([*command, *settings, "-w", str(raw), str(ROOT)], **environment)
     (wheel,) = raw.glob("*.whl")
     platform = f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
-    repair = [str(own), "-m", "auditwheel", "repair", "--plat", platform, "--only-plat", "--exclude", "libLLVM.so"]
-    _run([*repair, "-w", str(repaired), str(wheel)], PATH=path)
+    repair = [str(own), "-c", _AUDITWHEEL, machine, "repair", "--plat", platform, "--only-plat", "--exclude"]
+    _run([*repair, "libLLVM.so", "-w", str(repaired), str(wheel)], PATH=path)
     (found,) = repaired.glob("*.whl")
     return found
 
