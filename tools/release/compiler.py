@@ -65,11 +65,24 @@ def _locked(names: tuple[str, ...], path: Path) -> Path:
     return path
 
 
+def tag(python: str) -> str:
+    """Returns the version of `python` as in the names of wheels, such as cp311.
+
+    Raises:
+      FileNotFoundError: `python` does not run.
+    """
+    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
+    try:
+        return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FileNotFoundError(
+            f"compiler: expected a Python, but {python} does not run; install it, or name others: PYTHONS=python3.11"
+        ) from error
+
+
 def _environment(python: str) -> Path:
     """Returns the Python of a new environment of `python` with the locked tools."""
-    code = "import sys; print('cp%d%d' % sys.version_info[:2])"
-    name = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-    folder = BUILD / f"tools-{name}"
+    folder = BUILD / f"tools-{tag(python)}"
     own = folder / "bin" / "python"
     requirements = _locked(TOOLS, BUILD / "tools.txt"), ROOT / "tools" / "release" / "requirements.txt"
     wanted = hashlib.sha256(b"".join(path.read_bytes() for path in requirements)).hexdigest()
@@ -235,6 +248,8 @@ def main() -> int:
     )
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
+    for python in options.python:
+        tag(python)  # before the builds, which take minutes
     for machine in options.machine or [os.uname().machine]:
         for python in options.python:
             path = split(build(python, machine), options.folder)

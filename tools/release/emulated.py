@@ -86,7 +86,9 @@ def run(suite: str, command: list[str]) -> int:
     """
     for name in (EMULATOR, "apt-get", "dpkg-deb", "unshare"):
         if shutil.which(name) is None:
-            raise FileNotFoundError(f"emulated: expected {name}, found none; apt-get install qemu-user-static util-linux")
+            raise FileNotFoundError(
+                f"emulated: expected {name}, found none; apt-get install qemu-user-static util-linux"
+            )
     if not KEYRING.exists():
         raise FileNotFoundError(f"emulated: expected {KEYRING}, found none; apt-get install debian-archive-keyring")
     root = _unpack(suite, BUILD / f"debian-{suite}-arm64")

@@ -41,7 +41,9 @@ def _load(name: str) -> dict[str, Any]:
         sys.path.remove(str(RELEASE))
 
 
-COMPILER, COMPARE, SYSROOT, VERIFIER = (_load(name) for name in ("compiler", "compare", "sysroot", "verifier"))
+COMPILER, COMPARE, EMULATED, SYSROOT, VERIFIER = (
+    _load(name) for name in ("compiler", "compare", "emulated", "sysroot", "verifier")
+)
 
 
 def _complete(path: Path, changes: dict[str, bytes | None], year: int = 2026) -> Path:
@@ -154,6 +156,15 @@ def test_a_changed_package_of_the_sysroot_is_refused(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tags_of_pythons(tmp_path: Path) -> None:
+    assert COMPILER["tag"](sys.executable) == f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    (tmp_path / "python3.14").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "python3.14").chmod(0o755)
+    for name in ("python3.14", "python3.15"):
+        with pytest.raises(FileNotFoundError, match=rf"{name} does not run; install it, or name others: PYTHONS="):
+            COMPILER["tag"](str(tmp_path / name))
+
+
 def test_another_machine_needs_the_type_stubs_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stubs = COMPILER["type_stubs"]
     monkeypatch.setitem(stubs.__globals__, "BUILD", tmp_path)
@@ -162,6 +173,12 @@ def test_another_machine_needs_the_type_stubs_of_this_one(tmp_path: Path, monkey
     wanted = tmp_path / "tree-x86_64" / "python" / "type_stubs"
     wanted.mkdir(parents=True)
     assert stubs("x86_64") == wanted
+
+
+def test_an_emulated_system_needs_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="expected qemu-aarch64-static, found none; apt-get install"):
+        EMULATED["run"]("bookworm", ["/usr/bin/python3"])
 
 
 # --- Files that repeat what others define ---
@@ -202,7 +219,9 @@ def test_workflow() -> None:
     commands = [step["run"] for step in steps["build"] if "run" in step]
     assert commands[1:] == ["make release", "make release-compare"]
     gcc = COMPILER["_GCC"]
-    assert commands[0].endswith(f" g++-{gcc}")
+    assert commands[0].endswith(f" g++-{gcc}-aarch64-linux-gnu g++-{gcc}")
+    assert jobs["build"]["env"] == {"MACHINES": " ".join(COMPILER["MACHINES"])}
+    assert "ubuntu-24.04-arm" in jobs["install"]["strategy"]["matrix"]["machine"]
 
 
 def test_container() -> None:
