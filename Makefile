@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test test-versions attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-test-aarch64 release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test test-versions attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-test-arm release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -202,7 +202,7 @@ release-test:
 	$(PYTHON) tools/release/install_test.py --torch dist $(firstword $(PYTHONS))
 
 # The same for the wheels for aarch64, in Debian's systems for aarch64, which QEMU emulates.
-release-test-aarch64:
+release-test-arm:
 	$(PYTHON) tools/release/emulated.py bookworm /usr/bin/python3 $(CURDIR)/tools/release/install_test.py $(CURDIR)/dist /usr/bin/python3
 	$(PYTHON) tools/release/emulated.py trixie /usr/bin/python3 $(CURDIR)/tools/release/install_test.py $(CURDIR)/dist /usr/bin/python3
 
