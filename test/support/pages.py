@@ -74,4 +74,9 @@ def comparable(text: str) -> str:
     ):
         text = re.sub(pattern, replacement, text, flags=re.M | re.S)
     sampled = re.compile(r"^\$ [^\n]*sample:.*?(?=^(?:\$|```))", flags=re.M | re.S)
-    return sampled.sub(lambda match: re.sub(r"\b\d+\b", "N", match[0]), text)
+    return sampled.sub(lambda match: _without_sample(match[0]), text)
+
+
+def _without_sample(text: str) -> str:
+    text = re.sub(r"^ +whether the state after step .*\n| \(claimed: .*\)", "", text, flags=re.M)
+    return re.sub(r"\b\d+(?:-\d+)?(?:, \d+(?:-\d+)?)*\b", "N", text)

@@ -91,12 +91,21 @@ def _either(names: Sequence[str]) -> str:
 
 def positive(text: str) -> int:
     """Parses a positive integer, as an argparse `type`."""
+    return _integer(text, 1)
+
+
+def natural(text: str) -> int:
+    """Parses an integer that is not negative, as an argparse `type`."""
+    return _integer(text, 0)
+
+
+def _integer(text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got {text!r}")
     return value
 
 

@@ -9,10 +9,12 @@ import argparse
 import json
 import random
 import re
+import secrets
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from repro_mlir.base.command_line import Status
+from repro_mlir.base.command_line import Status, natural
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import count_of, foreign, tell
@@ -31,8 +33,12 @@ from repro_mlir.cli.target import add_target
 _NOTES = """examples:
   repro verify digits.receipt
   repro verify digits.receipt --steps sample:5
+  repro verify digits.receipt --steps sample:5 --seed 20911
   repro verify digits.receipt --script examples/digits_cnn.py
   repro verify answer.json --model model
+
+The sample of sample:N is drawn from a seed, which the output states: --seed repeats the sample. Without --seed, the
+seed is random. If the author of the receipt can foresee the seed, the author can foresee the sample, too.
 
 exit status:
   0    right  the receipt is consistent, and the chosen steps, or the model, reproduce its values; what was not
@@ -46,6 +52,9 @@ exit status:
 
 _OPEN = "what the prompt's tokens say, and who asked and who answered"
 """Facts that no verification of an answer checks."""
+
+_MOST_RANGES = 16
+"""The maximum number of ranges of steps in a line of the output."""
 
 
 def register(commands: Commands) -> None:
@@ -72,7 +81,12 @@ def register(commands: Commands) -> None:
         metavar="M",
         help="of each chosen step that commits to its microbatches, run only these: all, sample:N, A-B or A, from 0",
     )
-    command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
+    command.add_argument(
+        "--seed",
+        type=natural,
+        metavar="N",
+        help="draw the sample from this seed, to repeat a verification (random)",
+    )
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
     add_numerics(command)
     add_public_key(command)
@@ -89,6 +103,7 @@ def _link(text: str) -> bytes:
 
 def _verify(options: argparse.Namespace) -> int:
     from repro_mlir.verification.executors import check_runs
+    from repro_mlir.verification.receipts.choice import ranges_of
     from repro_mlir.verification.receipts.receipt import Receipt
     from repro_mlir.verification.receipts.script_inputs import allow_numerics
     from repro_mlir.verification.receipts.signing import read_public_key
@@ -101,12 +116,19 @@ def _verify(options: argparse.Namespace) -> int:
     allow_numerics(options.script, **numerics_of(options))
     if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
         raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
+    is_sample = any(str(choice).startswith("sample:") for choice in (options.steps, options.microbatches))
+    if options.seed is not None and not is_sample:
+        raise ReproError("--seed: expected --steps sample:N or --microbatches sample:N, which draw from the seed")
+    # A seed below 2^53 is exact in every reader of JSON.
+    seed = secrets.randbits(53) if options.seed is None else options.seed
     check_runs(options.target)
     receipt = Receipt(options.receipt)
     key = read_public_key(options.key) if options.key else None
     start = time.perf_counter()
     programs = [each.identity for each in receipt.header.programs]
     report = {"receipt": options.receipt, "programs": programs, "target": options.target}
+    if is_sample:
+        report["seed"] = seed
     try:
         verified = verify(
             receipt,
@@ -118,21 +140,26 @@ def _verify(options: argparse.Namespace) -> int:
             key=key,
             chain=options.chain,
             inputs=script_inputs(receipt, options),
-            draw=None if options.seed is None else random.Random(options.seed),
+            draw=random.Random(seed),
             microbatches=options.microbatches,
         )
     except ReceiptWrong as wrong:
         return _tell_wrong(report, wrong, options.json)
+    chosen, run = ranges_of(verified.chosen), ranges_of(verified.executed)
     report |= {
         "right": True,
         "steps": verified.steps,
         "changes": verified.changes,
+        "chosen": chosen,
+        "executed": run,
         "verified_steps": len(verified.chosen) - verified.in_part,
         "steps_verified_in_part": verified.in_part,
         "executed_steps": len(verified.executed),
         "executed_microbatches": verified.microbatches,
+        "initial": receipt.header.initial,
         "chain": verified.chain,
         "state_hash": verified.state_hash,
+        "state_claimed": verified.state_claimed,
         "signed_by": verified.signed_by,
         "sealed": verified.sealed,
         "not_checked": list(verified.not_checked),
@@ -145,15 +172,32 @@ def _verify(options: argparse.Namespace) -> int:
     if options.microbatches is not None:
         told = f"{count_of(verified.microbatches, 'microbatch', 'microbatches')} of {told}"
     tell(f"right    {told} on {options.target}, {count_of(verified.changes, 'change')} of the state")
+    if options.steps != "all" or options.microbatches is not None:
+        drawn = _drawn(options.steps, len(verified.chosen))
+        tell(f"chosen   {_shortened(chosen)}{drawn}", f"run      {_shortened(run)}")
+    if is_sample:
+        tell(f"seed     {seed}: --seed repeats the sample")
     for i, identity in enumerate(programs):
         tell(f"{'program' if i == 0 else '':8} {identity}")
-    tell(f"chain    {verified.chain}")
+    tell(f"initial  {receipt.header.initial}", f"chain    {verified.chain}")
     if verified.state_hash is not None:
-        tell(f"state    {verified.state_hash}")
+        claimed = "" if verified.state_claimed is None else f" (claimed: {verified.state_claimed})"
+        tell(f"state    {verified.state_hash}{claimed}")
     tell(f"signed   {'by ' + verified.signed_by if verified.signed_by else 'no'}")
     for i, line in enumerate(verified.not_checked):
         tell(f"{'open' if i == 0 else '':8} {line}")
     return 0
+
+
+def _drawn(choice: str, count: int) -> str:
+    """Returns a remark about a sample for which the receipt has not enough steps; an empty text for other choices."""
+    _, is_sample, number = choice.partition("sample:")
+    return " (all: there are no more)" if is_sample and int(number) > count else ""
+
+
+def _shortened(ranges: Sequence[str]) -> str:
+    more = f" and more ({count_of(len(ranges), 'range')}, which --json lists)" if len(ranges) > _MOST_RANGES else ""
+    return f"{', '.join(ranges[:_MOST_RANGES]) or 'none'}{more}"
 
 
 def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> int:

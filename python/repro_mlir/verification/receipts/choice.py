@@ -1,13 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Parses the choice of the steps or microbatches that a verification runs."""
+"""Parses the choice of the steps or microbatches that a verification runs, and writes steps in the same form."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.verification.receipts.step_log import StepLog
@@ -54,3 +55,10 @@ def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | N
     if not numbers[0] <= first <= last <= numbers[-1] or not found:
         raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {text}")
     return found
+
+
+def ranges_of(numbers: Iterable[int]) -> list[str]:
+    """Returns ascending numbers as texts "A-B" or "A", each of which `choose` accepts."""
+    runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    found = ([number for _, number in run] for _, run in runs)
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found]

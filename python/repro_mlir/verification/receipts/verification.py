@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import cast
 import numpy as np
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
+from repro_mlir.base.printing import count_of
 from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 from repro_mlir.verification.executors import MicrobatchExecutable, StepExecutable, compile_step, default_target
@@ -29,6 +30,7 @@ from repro_mlir.verification.receipts.file_list import list_files
 from repro_mlir.verification.receipts.form import STEPS, Record
 from repro_mlir.verification.receipts.receipt import Receipt, digests_of
 from repro_mlir.verification.receipts.script_inputs import ScriptInputs
+from repro_mlir.verification.receipts.step_log import StepLog
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Returns the inputs of a batch, hyper-parameters first, given the number of the batch: from 1, as `Commitment.cursor`
@@ -52,6 +54,8 @@ class Verified:
       in_part: the number of chosen steps to which these microbatches belong.
       chain: the last link, in hexadecimal.
       state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
+      state_claimed: the reason why the receipt only claims the last state, such as "step 20 was not run"; None if this
+        verification computed the last state.
       signed_by: the public key of the signature, in hexadecimal; None if there is no signature.
       sealed: whether the run has ended.
       not_checked: the facts that this verification did not check, one line each (docs/verification/receipts.md,
@@ -64,6 +68,7 @@ class Verified:
     executed: tuple[int, ...]
     chain: str
     state_hash: str | None
+    state_claimed: str | None
     signed_by: str | None
     sealed: bool
     not_checked: tuple[str, ...]
@@ -162,9 +167,13 @@ def verify(
         run,
         link.hex(),
         receipt.seal.state_hash if receipt.seal else None,
+        _state_claimed(log, {*executed}, in_part),
         receipt.seal.signature[0].hex() if receipt.seal and receipt.seal.signature else None,
         receipt.seal is not None,
-        (*_left_of_steps(len(in_part), left), *_not_checked(receipt, set(executed), key, chain, inputs)),
+        (
+            *_left_of_steps(len(in_part), left),
+            *_not_checked(receipt, {*executed}, in_part, key, chain, inputs),
+        ),
         found,
         len(in_part),
     )
@@ -172,12 +181,36 @@ def verify(
 
 def _left_of_steps(steps: int, microbatches: int) -> Iterator[str]:
     if steps:
-        others = f"{microbatches} other microbatches of {steps} chosen steps, " if microbatches else ""
-        yield f"{others}the sums of {steps} chosen steps, and how these end: they were not run"
+        chosen = count_of(steps, "chosen step")
+        left = count_of(microbatches, "other microbatch", "other microbatches")
+        others = f"{left} of {chosen}, " if microbatches else ""
+        yield f"{others}the sums of {chosen}, and how {'it ends' if steps == 1 else 'these end'}: they were not run"
+
+
+def _not_computed(log: StepLog, executed: Set[int], in_part: Collection[int]) -> Iterator[str]:
+    """Yields the fact that records were run on kept states that were not computed, if there are such states."""
+    starts = sorted({record - 1 for record in (*executed, *in_part)} - executed - {0})
+    if starts:
+        told = ", ".join(str(log[record].step) for record in starts[:5]) + (" and more" if len(starts) > 5 else "")
+        yield f"whether the state after step {told} is right: it was not computed, and steps were run from it"
+
+
+def _state_claimed(log: StepLog, executed: Set[int], in_part: Collection[int]) -> str | None:
+    if log.records in executed:
+        return None
+    record = log.record_of(log.steps)
+    if record in executed:
+        return f"the change of the state after step {log.steps} was not checked"
+    return f"step {log.steps} was {'run only in part' if record in in_part else 'not run'}"
 
 
 def _not_checked(
-    receipt: Receipt, executed: Set[int], key: bytes | None, chain: bytes | None, inputs: InputSource | None
+    receipt: Receipt,
+    executed: Set[int],
+    in_part: Collection[int],
+    key: bytes | None,
+    chain: bytes | None,
+    inputs: InputSource | None,
 ) -> Iterator[str]:
     log, seal = receipt.log, receipt.seal
     if seal is None:
@@ -185,6 +218,7 @@ def _not_checked(
     run = sum(log[record].program is not None for record in executed)
     if run < log.steps:
         yield f"{log.steps - run} of {log.steps} steps: they were not run"
+    yield from _not_computed(log, executed, in_part)
     if not isinstance(inputs, ScriptInputs):
         what = "program, names, unsigned integers, hyper-parameters, initial state, batches and nonfinite_loss"
         yield f"whether {what} are those wanted: no script"

@@ -57,7 +57,7 @@ def test_microbatches_are_run_alone(recorded: Path, target: str) -> None:
     assert (found.chosen, found.executed, found.microbatches) == ((2, 4), (), 8)
     found = repro_mlir.verify(recorded, "sample:1", target, microbatches="sample:1", draw=random.Random(1))
     assert len(found.chosen) == 1 and found.executed == () and found.microbatches == 1
-    assert (found.in_part, found.not_checked[0][:38]) == (1, "3 other microbatches of 1 chosen steps")
+    assert (found.in_part, found.not_checked[0][:39]) == (1, "3 other microbatches of 1 chosen step, ")
     found = repro_mlir.verify(recorded, target=target)
     assert (found.executed, found.microbatches) == ((1, 2, 3, 4), 0)
 
