@@ -12,6 +12,7 @@ from pathlib import Path
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.archive import member_names
 from repro_mlir.base.files.regular import open_regular
+from repro_mlir.program.microbatches import is_microbatch_data
 from repro_mlir.program.modules import is_module
 from repro_mlir.runner.manifest import MANIFEST
 from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS
@@ -49,7 +50,8 @@ SAVED_MODEL = FileKind(
     "a SavedModel", "repro compile, repro run, repro inspect, repro roofline predict, repro determinism"
 )
 PART = FileKind("a file of a receipt", "no command: give the directory")
-STORED = FileKind("a stored module", "repro-opt")
+STORED = FileKind("a stored module", "repro inspect, repro-opt")
+STORED_STEP = FileKind("a stored step in microbatches", "repro inspect")
 TENSORS = FileKind("a safetensors file", "repro run --state, repro diff --dumps")
 ARRAYS = FileKind("an .npz file", "repro run --inputs, repro diff --dumps")
 CHECKPOINT = FileKind("a file of torch.save", "repro diff --dumps")
@@ -80,6 +82,8 @@ def file_kind_of(path: str | Path) -> FileKind | None:
         return _archive(members)
     if data.startswith(_STORED):
         return STORED
+    if is_microbatch_data(data):
+        return STORED_STEP
     if data[8:10] == b'{"' and int.from_bytes(data[:8], "little") <= path.stat().st_size:
         return TENSORS
     if path.suffix == ".py":

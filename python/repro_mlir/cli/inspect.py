@@ -8,15 +8,40 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.limits import limits
 from repro_mlir.base.printing import count_of, tell
-from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, RECEIPT, SAVED_MODEL, expect
-from repro_mlir.cli.options import Commands, add_command, add_public_key, add_sizes, read_program
+from repro_mlir.cli.file_kinds import (
+    BUNDLE,
+    MODULE,
+    ONNX,
+    PROGRAM,
+    RECEIPT,
+    SAVED_MODEL,
+    STORED,
+    STORED_STEP,
+    FileKind,
+    expect,
+)
+from repro_mlir.cli.options import (
+    Commands,
+    add_command,
+    add_public_key,
+    add_sizes,
+    read_program,
+    refuse_sizes,
+)
+
+if TYPE_CHECKING:
+    from repro_mlir.program.microbatches import StepProgram
 
 
 def register(commands: Commands) -> None:
@@ -31,7 +56,8 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "program",
         metavar="FILE",
-        help="written by repro compile, Program.save or train --receipt, or ONNX, SavedModel or MLIR",
+        help="written by repro compile, Program.save or train --receipt (also the programs in a receipt), or ONNX, "
+        "SavedModel or MLIR",
     )
     add_sizes(command)
     command.add_argument(
@@ -43,22 +69,24 @@ def register(commands: Commands) -> None:
 def _inspect(options: argparse.Namespace) -> int:
     if options.text:
         require_compiler("--text")
+    from repro_mlir.program import Program
     from repro_mlir.program.inspection import count_operations
 
-    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, MODULE, ONNX, SAVED_MODEL)
+    found = expect(options.program, PROGRAM, BUNDLE, RECEIPT, STORED, STORED_STEP, MODULE, ONNX, SAVED_MODEL)
     if found is RECEIPT or (found is None and Path(options.program).is_dir()):
         return _inspect_receipt(options)
     if found is BUNDLE:
         return _inspect_bundle(options)
     if options.key:
         raise ReproError(f"{options.program}: expected a bundle or a receipt with --key: a program has no signature")
-    program = read_program(options.program, options.size)
+    program = _read(options, found)
     if options.text:
         tell(*program.text.splitlines())
         return 0
-    operations = count_operations(program.data)
+    parts = [program] if isinstance(program, Program) else [program.part, program.finish]
+    operations = sum((Counter(count_operations(each.data)) for each in parts), Counter[str]())
     elements = sum(int(np.prod(kind.shape, dtype=np.int64)) for kind in program.state)
-    size = sum(value.nbytes for value in program.initial)
+    size = sum(kind.nbytes for kind in program.state)
     if options.json:
         report = {
             "program": program.hash,
@@ -72,6 +100,9 @@ def _inspect(options: argparse.Namespace) -> int:
         tell(json.dumps(report))
         return 0
     tell(f"program  {program.hash}")
+    if not isinstance(program, Program):
+        count = count_of(program.microbatches.count, "microbatch", "microbatches")
+        tell(f"step     in {count}; ops are those of one microbatch and of the end of the step")
     tell(f"state    {count_of(len(program.state), 'tensor')}, {count_of(elements, 'element')}, {size:,} bytes")
     for title, kinds in (("inputs", program.inputs), ("outputs", program.outputs)):
         for i, kind in enumerate(kinds):
@@ -79,6 +110,26 @@ def _inspect(options: argparse.Namespace) -> int:
     for i, (name, count) in enumerate(sorted(operations.items(), key=lambda item: (-item[1], item[0]))):
         tell(f"{'ops' if i == 0 else '':8} {count:6} {name}")
     return 0
+
+
+def _read(options: argparse.Namespace, found: FileKind | None) -> StepProgram:
+    """Returns the program in a file of the kind `found`; that of a receipt has no initial state."""
+    from repro_mlir.program.microbatches import MicrobatchError, programs_of, read_microbatches
+    from repro_mlir.program.program import read_signature, read_untrusted
+
+    path = options.program
+    if found not in (STORED, STORED_STEP):
+        return read_program(path, options.size)
+    refuse_sizes(path, options.size)
+    data = read_regular(path, limits().text_bytes, follow=True)
+    if found is STORED:
+        return read_signature(read_untrusted(data, path), untrusted=True)
+    try:
+        for part in programs_of(data):
+            read_untrusted(part, path)
+        return read_microbatches(data)
+    except MicrobatchError as error:
+        raise ReproError(f"{path}: {error}") from None
 
 
 def _inspect_receipt(options: argparse.Namespace) -> int:

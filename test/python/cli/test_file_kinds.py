@@ -17,7 +17,7 @@ from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program
 
 COMMANDS = {
-    "inspect": ({"program", "bundle", "receipt", "onnx", "module"}, []),
+    "inspect": ({"program", "bundle", "receipt", "onnx", "module", "stored"}, []),
     "run": ({"program", "bundle", "onnx", "module"}, []),
     "run-bundle": ({"bundle"}, []),
     "verify": ({"receipt"}, []),
@@ -36,7 +36,7 @@ KINDS = {
     "part": "a file of a receipt (taken by no command: give the directory)",
     "module": "an MLIR module (taken by repro compile, repro run, repro inspect, repro roofline predict, "
     "repro determinism)",
-    "stored": "a stored module (taken by repro-opt)",
+    "stored": "a stored module (taken by repro inspect, repro-opt)",
     "state": "a safetensors file (taken by repro run --state, repro diff --dumps)",
     "arrays": "an .npz file (taken by repro run --inputs, repro diff --dumps)",
     "checkpoint": "a file of torch.save (taken by repro diff --dumps)",

@@ -249,6 +249,7 @@ def test_other_commands(installed: Path, tmp_path: Path) -> None:
         ("receipt", SIGNED),
         ("program", RECEIPTS / "program.repro"),
         ("bundle", RECEIPTS / "bundle.rmb"),
+        ("program of a receipt", next((SIGNED / "programs").iterdir())),
     ):
         done = repro(installed, "inspect", file)
         assert done.returncode == 0 and done.stdout.startswith("program "), (name, done)

@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.printing import count_of, foreign
 from repro_mlir.verification.receipts import signing
 from repro_mlir.verification.receipts.file_list import list_files
-from repro_mlir.verification.receipts.form import SEAL, VERSION, Record
+from repro_mlir.verification.receipts.form import SEAL, VERSION, Record, Seal
 from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.step_log import loss_of
 
@@ -35,6 +35,7 @@ class Summary:
       batches: the number of batches taken from the data up to the last record.
       stored: whether the receipt has the batches.
       script: the name of the script that yields the batches, or None.
+      script_blake3: the BLAKE3 hash of this script, in hexadecimal, as the receipt states; None without a script.
       losses: the loss of the first step and that of the last step; a step without a loss is omitted.
       checkpoints: the records after which the state is kept; 0 is the initial state.
       nonfinite_loss: the run's reaction to a loss that is NaN or infinite.
@@ -44,6 +45,7 @@ class Summary:
       state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
       signed_by: the public key of the valid signature, in hexadecimal; None if there is no signature.
       files, bytes: the number of files and their total number of bytes.
+      conflicts: what the seal and the records state differently; such a receipt is wrong.
     """
 
     version: int
@@ -58,6 +60,7 @@ class Summary:
     batches: int
     stored: bool
     script: str | None
+    script_blake3: str | None
     losses: tuple[float, ...]
     checkpoints: tuple[int, ...]
     nonfinite_loss: str
@@ -68,6 +71,7 @@ class Summary:
     signed_by: str | None
     files: int
     bytes: int
+    conflicts: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
         """Yields the lines of a human-readable summary."""
@@ -76,12 +80,15 @@ class Summary:
         )
         state = count_of(self.state_tensors, "tensor"), count_of(self.state_elements, "element")
         yield f"state    {', '.join(state)}, {count_of(self.state_bytes, 'byte')}"
+        yield f"initial  {self.initial}"
         yield f"steps    {self.steps:,}, and {count_of(self.changes, 'change')} of the state by the user"
         if self.losses:
             yield f"loss     {self.losses[0]:.6f} at first, {self.losses[-1]:.6f} at last"
         script = "" if self.script is None else f", from {foreign(self.script)}"
         kept = "stored in the receipt" if self.stored else "not stored: verifying needs the script"
         yield f"batches  {self.batches:,}{script}, {kept}"
+        if self.script_blake3 is not None:
+            yield f"script   {self.script_blake3} (BLAKE3)"
         shown = ", ".join(map(str, self.checkpoints[:8]))
         more = f", ... {self.checkpoints[-1]}" if len(self.checkpoints) > 8 else ""
         yield f"kept     {count_of(len(self.checkpoints), 'state')}, after record {shown}{more}"
@@ -94,6 +101,8 @@ class Summary:
         yield from _titled("run on", where)
         yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
         yield f"size     {count_of(self.files, 'file')}, {count_of(self.bytes, 'byte')}"
+        for conflict in self.conflicts:
+            yield f"CONFLICT {conflict}: run repro verify"
 
 
 def _titled(title: str, entries: list[str]) -> Iterator[str]:
@@ -130,6 +139,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
             steps[record.program] += 1
             first, last = first or record, record
     losses = [loss_of(each, header) for each in (first, last) if each is not None]
+    chain = (record.chain if record else header.first_link()).hex()
     return Summary(
         version=VERSION,
         numerics=header.numerics,
@@ -143,17 +153,26 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
         batches=record.commitment.cursor if record else 0,
         stored=header.stored,
         script=header.script[0] if header.script else None,
+        script_blake3=header.script[1] if header.script else None,
         losses=tuple(loss for loss in losses if loss is not None),
         checkpoints=files.kept,
         nonfinite_loss=header.nonfinite_loss,
         environment=header.environment,
-        chain=(record.chain if record else header.first_link()).hex(),
+        chain=chain,
         finished=seal is not None,
         state_hash=seal.state_hash if seal else None,
         signed_by=seal.signature[0].hex() if seal and seal.signature else None,
         files=len(files.names),
         bytes=_size(receipt, files.names),
+        conflicts=() if seal is None else tuple(_conflicts(seal, steps.total(), chain)),
     )
+
+
+def _conflicts(seal: Seal, steps: int, chain: str) -> Iterator[str]:
+    if seal.steps != steps:
+        yield f"the seal says {count_of(seal.steps, 'step')}, the receipt records {steps:,}"
+    if seal.chain.hex() != chain:
+        yield f"the seal says the last link {seal.chain.hex()}, the receipt records {chain}"
 
 
 def _size(receipt: Receipt, names: tuple[str, ...]) -> int:
