@@ -14,7 +14,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.base.progress import Progress
-from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
+from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect, file_kind_of
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
 from repro_mlir.cli.parsers import set_names
 from repro_mlir.cli.target import target_names
@@ -152,6 +152,10 @@ def _diff_runs(options: argparse.Namespace) -> int:
 
     if len(options.runs) > 2:
         raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")
+    if len(options.runs) == 1 and file_kind_of(options.runs[0]) is RECEIPT:
+        raise ReproError(
+            f"{options.runs[0]}: expected two receipts or one Python script, got one receipt: name another"
+        )
     for run in options.runs:
         expect(run, RECEIPT if len(options.runs) == 2 else SCRIPT)
     if options.ulps < 0:

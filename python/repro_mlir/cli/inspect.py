@@ -101,8 +101,8 @@ def _inspect(options: argparse.Namespace) -> int:
         return 0
     tell(f"program  {program.hash}")
     if not isinstance(program, Program):
-        count = count_of(program.microbatches.count, "microbatch", "microbatches")
-        tell(f"step     in {count}; ops are those of one microbatch and of the end of the step")
+        microbatches = count_of(program.microbatches.count, "microbatch", "microbatches")
+        tell(f"step     in {microbatches}; ops are those of one microbatch and of the end of the step")
     tell(f"state    {count_of(len(program.state), 'tensor')}, {count_of(elements, 'element')}, {size:,} bytes")
     for title, kinds in (("inputs", program.inputs), ("outputs", program.outputs)):
         for i, kind in enumerate(kinds):

@@ -23,7 +23,7 @@ COMMANDS = {
     "verify": ({"receipt"}, []),
     "train": ({"script"}, ["--steps", "1"]),
     "compile": ({"script", "onnx", "module"}, ["-o", "out.repro"]),
-    "diff": ({"script"}, []),
+    "diff": ({"script", "receipt"}, []),
 }
 KINDS = {
     "program": "a program file (taken by repro run, repro inspect, repro roofline predict, repro determinism)",

@@ -26,6 +26,7 @@ from repro_mlir.verification.executors import default_target
 from repro_mlir.verification.operators import Operator
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences, first_different_field, ran
+from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
 from repro_mlir.verification.receipts.receipt import Receipt
 
 
@@ -109,11 +110,19 @@ def uncompared(first: str | Path, second: str | Path) -> str:
         "the signature": [each.seal and each.seal.signature for each in sides],
         "an incomplete last record": [each.log.torn for each in sides],
     }
+    seals = [each.seal for each in sides if each.seal is not None]
+    if len(seals) == 2:
+        # The hash of receipt.json differs with the environment, which is named above.
+        files = [[(name, file) for name, file in each.files.items() if name != HEADER] for each in seals]
+        facts |= {
+            "steps, chain or state_hash of seal.json": [(each.steps, each.chain, each.state_hash) for each in seals],
+            "the hashes of files in seal.json": list(files),
+        }
     differing = [name for name, (ours, theirs) in facts.items() if ours != theirs]
     also = f"; the receipts differ in {', '.join(differing)}" if differing else ""
     return (
-        f"only the declarations of the runs and the hashes of all steps and changes were compared{also}; run repro "
-        "verify on each receipt, too"
+        f"compared: the declarations of the runs, and the hashes that {STEPS} lists; not compared: the files with "
+        f"kept states, programs, changes and inputs, and {SEAL}{also}; run repro verify on each receipt, too"
     )
 
 
@@ -176,7 +185,7 @@ def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) ->
     results = compare_tensors((*program.state, *program.outputs), found[0], found[1], 0)
     difference = explain(graph, sides, arguments, step, results, 0)
     notes = [
-        f"what {side.name} has of step {step} is not what it gives here"
+        f"the results that {side.name} records for step {step} are not those that were computed here"
         for side, computed in zip(sides, found, strict=True)
         if not side.recorded(program, computed)
     ]

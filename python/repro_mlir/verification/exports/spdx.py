@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from repro_mlir.base.files import canonical_json
+from repro_mlir.base.printing import count_of
 from repro_mlir.base.version import __version__
 from repro_mlir.verification.exports.declared import Declared
 from repro_mlir.verification.exports.facts import Facts, File
@@ -38,8 +39,9 @@ def _document(facts: Facts, declared: Declared, created: str, namespace: str) ->
         "batches",
         "dataset_DatasetPackage",
         name="batches",
-        comment=f"{len(facts.batches)} batches, {facts.different_batches} of them different. The hash is the hash (H3) "
-        "of the hashes (H1) of all tensors of the batches, in the order of the steps; steps.jsonl lists these hashes.",
+        comment=f"{count_of(len(facts.batches), 'batch', 'batches')}, {facts.different_batches} of them different. "
+        "The hash is the hash (H3) of the hashes (H1) of all tensors of the batches, in the order of the steps; "
+        "steps.jsonl lists these hashes.",
         dataset_datasetType=["noAssertion"],
         software_primaryPurpose="data",
         verifiedUsing=[{"type": "Hash", "algorithm": "other", "hashValue": facts.data_hash}],
@@ -110,10 +112,11 @@ def _model(facts: Facts, declared: Declared, graph: _Graph) -> dict[str, Any]:
         "name": declared.name or seal.state_hash,
         "software_packageVersion": seal.state_hash,
         "software_primaryPurpose": "model",
-        "ai_informationAboutTraining": f"{seal.steps} steps of {len(header.programs)} programs under numerics "
-        f"{header.numerics}, from the initial state with the root {header.initial}, with {len(facts.changed)} changes "
-        f"of the state by the user; last link of the chain: {seal.chain.hex()}; hash (H3) of the last state: "
-        f"{seal.state_hash}.",
+        "ai_informationAboutTraining": f"{count_of(seal.steps, 'step')} of "
+        f"{count_of(len(header.programs), 'program')} under numerics "
+        f"{header.numerics}, from the initial state with the root {header.initial}, with "
+        f"{count_of(len(facts.changed), 'change')} of the state by the user; last link of the chain: "
+        f"{seal.chain.hex()}; hash (H3) of the last state: {seal.state_hash}.",
         **{name: entries for name, entries in elements.items() if entries},
         **taken,
     }

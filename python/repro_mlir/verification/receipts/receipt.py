@@ -76,8 +76,9 @@ class Receipt(ConstantAttributes):
           ReproError: if there is no receipt, or its version of the format or of the numerics is not supported.
         """
         self.path = Path(path)
-        if not self.path.is_dir():
-            raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}")
+        if not os.path.lexists(self.path / HEADER):
+            found = "a directory without it" if self.path.is_dir() else "no directory"
+            raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}, got {found}")
         self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
         _check_memory(self.header, str(self.path / HEADER))
         seal = self.path / SEAL

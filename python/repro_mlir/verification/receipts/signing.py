@@ -107,7 +107,11 @@ def check(seal: Seal, expected: bytes | None) -> None:
         return
     key, signature = seal.signature
     if expected is not None and key != expected:
-        raise ReceiptWrong(SEAL, "signed by another key", None, expected.hex(), key.hex(), is_given=True)
+        message = (
+            "signed by another key than the given one: the given key is not the author's, or somebody else has signed "
+            "the receipt; get the author's public key from a source that you trust"
+        )
+        raise ReceiptWrong(SEAL, message, None, expected.hex(), key.hex(), is_given=True)
     if not is_strong(key):
         raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
     if not holds(key, signature, seal.signed_bytes()):

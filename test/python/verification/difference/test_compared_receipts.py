@@ -80,6 +80,40 @@ def test_what_is_not_compared_is_named(tmp_path: Path, told: Told) -> None:
             assert place in found["note"].partition("the receipts differ in")[2], found
 
 
+def test_differing_files_are_not_called_equal(tmp_path: Path, told: Told) -> None:
+    """The note says plainly that files and the seal were not compared, whichever of them differs."""
+    program = next((FULL / "programs").iterdir())
+    for number, name in enumerate((Path("checkpoints/6.safetensors"), program.relative_to(FULL), Path(SEAL))):
+        other = tmp_path / str(number)
+        shutil.copytree(FULL, other)
+        if name == Path(SEAL):
+            seal = json.loads((other / SEAL).read_text()) | {"steps": 300}
+            (other / SEAL).write_text(json.dumps(seal, sort_keys=True, separators=(",", ":")))
+        else:
+            data = (other / name).read_bytes()
+            (other / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        status, lines = told("diff", FULL, other)
+        assert (status, lines[0]) == (0, "no difference")
+        assert "not compared: the files with kept states, programs, changes and inputs, and seal.json" in lines[1]
+        assert ("the receipts differ in steps, chain or state_hash of seal.json;" in lines[1]) == (name == Path(SEAL))
+        assert told("verify", other, "--target", "reference")[0] == 1
+
+
+def test_seals_of_different_files(tmp_path: Path, told: Told) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(FULL, other)
+    seal = json.loads((other / SEAL).read_text())
+    seal["files"]["checkpoints/6.safetensors"]["blake3"] = "ab" * 32
+    (other / SEAL).write_text(json.dumps(seal, sort_keys=True, separators=(",", ":")))
+    assert "the receipts differ in the hashes of files in seal.json; run" in told("diff", FULL, other)[1][1]
+
+
+def test_one_receipt_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["diff", str(FULL)]) == 2
+    message = f"repro: error: {FULL}: expected two receipts or one Python script, got one receipt: name another\n"
+    assert capsys.readouterr().err == message
+
+
 def test_disputes_say_that_files_are_unchecked(tmp_path: Path, told: Told) -> None:
     damaged = tmp_path / "damaged"
     shutil.copytree(FULL, damaged)

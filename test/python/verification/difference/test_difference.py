@@ -161,7 +161,7 @@ def test_receipts(folder: Path) -> None:
     # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again and gets the result of the
     # honest run.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
-    assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
+    assert found.note.startswith(f"the results that {folder / 'cheat'} records for step {CHEATED} are not")
     assert "state inner.weight" in found.note or "output loss" in found.note
     found = repro_mlir.diff(folder / "honest", folder / "rate", targets=["reference"])
     assert found is not None and found.step == CHEATED and not found.note

@@ -5,6 +5,10 @@
 
 import dataclasses
 import json
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -212,3 +216,16 @@ def test_batches_that_are_not_stored(export: Callable[..., bytes], signed: Path,
         assert b"not in the receipt; their hashes are" in data
     if name == "cyclonedx":
         assert b'{"name":"repro-mlir:stored","value":"false"}' in data
+
+
+def test_the_commands_of_the_page(tmp_path: Path, signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines for bills of materials work as they are pasted."""
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    page = Path(__file__).resolve().parents[4] / "docs" / "verification" / "exports.md"
+    lines = re.findall(r"^    (.*repro attest run\.receipt --format (?:spdx|cyclonedx) .*)$", page.read_text(), re.M)
+    assert len(lines) == 2
+    (tmp_path / "run.receipt").symlink_to(signed)
+    function = f'repro() {{ {shlex.quote(sys.executable)} -m repro_mlir "$@"; }}'
+    subprocess.run(["bash", "-ec", "\n".join([function, *lines])], cwd=tmp_path, check=True, capture_output=True)
+    for name in ("run.spdx.json", "run.cdx.json"):
+        assert json.loads((tmp_path / name).read_text())

@@ -57,6 +57,12 @@ def graph_of(data: bytes) -> dict[str, dict[str, Any]]:
     return {each["spdxId"].partition("#")[2]: each for each in elements}
 
 
+def test_spdx_counts_in_english(export: Callable[..., bytes], signed: Path, unsigned: Path) -> None:
+    told = [graph_of(export(each, "spdx"))["model"]["ai_informationAboutTraining"] for each in (signed, unsigned)]
+    assert told[0].startswith("5 steps of 2 programs under") and "with 1 change of the state" in told[0]
+    assert told[1].startswith("2 steps of 1 program under") and "with 0 changes of the state" in told[1]
+
+
 def test_spdx(export: Callable[..., bytes], signed: Path) -> None:
     graph = graph_of(export(signed, "spdx"))
     model = graph["model"]
@@ -68,7 +74,7 @@ def test_spdx(export: Callable[..., bytes], signed: Path) -> None:
     values = {each["key"]: each["value"] for each in model["ai_hyperparameter"]}
     assert values == {"lr": "0.01", "momentum": "0.9", "weight_decay": "0.01"}
     assert [each["value"] for each in model["ai_metric"]] == ["0.6834016", "0.8855711"]
-    assert "1 changes of the state by the user" in model["ai_informationAboutTraining"]
+    assert "1 change of the state by the user" in model["ai_informationAboutTraining"]
     files = {each["name"]: each for each in graph.values() if each["type"] == "software_File"}
     assert "changes/4.safetensors" in files and "checkpoints/6.safetensors" in files and "seal.json" in files
     for name, file in files.items():

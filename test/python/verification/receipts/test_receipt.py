@@ -302,7 +302,10 @@ def test_no_receipt(capsys, tmp_path: Path) -> None:
     assert main(["verify", str(tmp_path / "none")]) == 2
     assert "expected a receipt, which is a directory" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.endswith("receipt.json: No such file or directory: check the path\n")
+    message = (
+        f"{tmp_path}: expected a receipt, which is a directory with a file receipt.json, got a directory without it"
+    )
+    assert message in capsys.readouterr().err
 
 
 def test_arrays_of_a_record_are_aligned() -> None:

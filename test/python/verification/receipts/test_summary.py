@@ -81,7 +81,9 @@ def test_signatures_are_checked(capsys, receipt: Path, tmp_path: Path) -> None:
     assert main(["inspect", str(receipt), "--key", str(tmp_path / "signer.pub")]) == 0
     assert f"signed   by {public.hex()}" in capsys.readouterr().out
     assert main(["inspect", str(receipt), "--key", str(tmp_path / "other.pub")]) == 2
-    assert "signed by another key" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "signed by another key than the given one: the given key is not the author's" in error
+    assert "give the path" not in error and len(error.splitlines()) == 1
     object.__setattr__(seal, "signature", (public, bytes(64)))
     (receipt / SEAL).write_bytes(seal.dump())
     with pytest.raises(ReceiptWrong, match=r"the signature by .* is invalid"):
@@ -114,4 +116,4 @@ def test_texts_of_strangers_stay_in_their_lines(capsys, receipt: Path) -> None:
 
 def test_a_folder_that_is_not_a_receipt(capsys, tmp_path: Path) -> None:
     assert main(["inspect", str(tmp_path)]) == 2
-    assert "receipt.json: No such file or directory" in capsys.readouterr().err
+    assert "a directory with a file receipt.json, got a directory without it" in capsys.readouterr().err
