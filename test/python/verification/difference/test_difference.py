@@ -313,7 +313,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (script, "--targets", "cpu"): "expected two receipts, or a script and two targets",
         (receipt, receipt, receipt): "expected two receipts or one script, got 3 names",
         (receipt, script): "expected a receipt, got a Python script",
-        (receipt, "--targets", "cpu,reference"): "expected a Python script, got a receipt",
+        (receipt, "--targets", "cpu,reference"): "expected two receipts or one Python script, got one receipt",
         (script, "--targets", "cpu,nowhere"): "unknown target 'nowhere'",
         (receipt, receipt, "--targets", "nowhere"): "unknown target 'nowhere'",
         (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected --ulps of at least 0",
