@@ -106,7 +106,8 @@ def named_modules(name: str, module: torch.nn.Module) -> Iterator[tuple[str, tor
     return ((f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules())
 
 
-def _is_user_frame(code: types.CodeType) -> bool:
+def is_user_frame(code: types.CodeType) -> bool:
+    """Whether the code of a frame lies in a file of the user, or of a package that uses PyTorch."""
     return not code.co_filename.startswith("<") and is_user_file(code.co_filename)
 
 
@@ -122,7 +123,7 @@ def layer_of_traceback(traceback: types.TracebackType | None, modules: Mapping[i
     while traceback is not None:
         if _module_of_frame(traceback.tb_frame, modules) is not None:
             frame = traceback.tb_frame
-        elif _is_user_frame(traceback.tb_frame.f_code):
+        elif is_user_frame(traceback.tb_frame.f_code):
             frame = None
         traceback = traceback.tb_next
     if frame is None or not type(frame.f_locals["self"]).__module__.startswith("torch.nn."):
@@ -147,7 +148,7 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
         frame = traceback.tb_frame
         if frame.f_code.co_filename.startswith(_FRONTEND):
             inside = True
-        elif inside and _is_user_frame(frame.f_code):
+        elif inside and is_user_frame(frame.f_code):
             line = f"{source_name(frame.f_code.co_filename)}:{traceback.tb_lineno}"
         if inside:
             module = _module_of_frame(frame, modules) or module
@@ -167,7 +168,7 @@ def user_line() -> str | None:
     while frame is not None and frame.f_code.co_filename.startswith(_FRONTEND):
         frame = frame.f_back
     while frame is not None and not frame.f_code.co_filename.startswith(_FRONTEND):
-        if _is_user_frame(frame.f_code):
+        if is_user_frame(frame.f_code):
             return f"{source_name(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return None
@@ -222,7 +223,7 @@ class SourceLines(internals.TorchDispatchMode):
         while frame is not None and frame.f_code is not self._boundary and not (line and module):
             code = frame.f_code
             module = module or _module_of_frame(frame, self._modules)
-            if line is None and _is_user_frame(code):
+            if line is None and is_user_frame(code):
                 line = f'File "{source_name(code.co_filename)}", line {frame.f_lineno}, in {code.co_name}\n'
             frame = frame.f_back
         return line, module

@@ -3,6 +3,7 @@
 
 """Turns assertions on tensor values into checks of a step (E1): `torch._assert_async`, or `assert` in torch.compile."""
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,6 +16,7 @@ import torch.fx
 from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
 from repro_mlir.frontends.torch.base.source_lines import is_user_file
+from repro_mlir.frontends.torch.base.value_requests import with_placeholders
 
 _UNNAMED = "an assertion failed"
 _ASSERTS = (torch.ops.aten._assert_async.default, torch.ops.aten._assert_async.msg)
@@ -57,12 +59,19 @@ def checked_numbers() -> AbstractContextManager[None]:
         def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
             # Frame 1 is `torch._check` itself, and frame 2 is its caller.
             if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
-                torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
-            former(error, condition, message)
+                told = _UNNAMED if message is None else _told(message)
+                torch.ops.aten._assert_scalar(condition, told)
+            former(error, condition, None if message is None else functools.partial(_told, message))
 
         return check
 
     return internals.replace_check_with(make)
+
+
+def _told(message: Callable[[], str]) -> str:
+    """Returns the message of a check, which may contain placeholders for values."""
+    with with_placeholders():
+        return str(message())
 
 
 def checked_matrices() -> AbstractContextManager[None]:

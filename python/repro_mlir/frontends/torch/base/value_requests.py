@@ -4,23 +4,36 @@
 """Errors for Python code that requests the values of a traced tensor, which has none; the messages suggest a
 replacement."""
 
+import contextlib
+import contextvars
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
 from torch.nn.modules import batchnorm
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
-from repro_mlir.frontends.torch.base.source_lines import is_user_file, origin_of_node
-from repro_mlir.frontends.torch.base.torch_internals import DataDependentOutputException, get_proxy_mode, get_proxy_slot
+from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file, is_user_frame, origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import (
+    DataDependentOutputException,
+    FakeTensor,
+    get_proxy_mode,
+    get_proxy_slot,
+    replaced,
+)
 
 _DEPENDS = "control flow or a shape depends on tensor values"
 PAGE = "docs/guides/decisions.md"
 _Tensor: Any = torch.Tensor
+
+_TEXT = (
+    "the value of a tensor is formatted as text, and a step has values only when it runs: print the loss that "
+    f"Trainer.step returns, and other values through metrics= ({PAGE})"
+)
 
 _REQUESTS: dict[Any, str] = {
     _Tensor.__bool__: f"{_DEPENDS}: if, while, and, or, not or assert uses a tensor; use torch.where(condition, "
@@ -33,6 +46,8 @@ _REQUESTS: dict[Any, str] = {
     f"no gradient; to print a loss, use that which Trainer.step returns ({PAGE})",
     _Tensor.__len__: f"{_DEPENDS}: len() is called on rows that a mask selects; use x[mask].shape[0] or mask.sum() "
     f"({PAGE})",
+    _Tensor.__repr__: _TEXT,
+    _Tensor.__format__: _TEXT,
     _Tensor.tolist: f"{_DEPENDS}: .tolist() is called on a tensor; use operations on the tensor ({PAGE})",
     _Tensor.numpy: f"{_DEPENDS}: .numpy() is called on a tensor; use operations of torch ({PAGE})",
     _Tensor.__array__: f"{_DEPENDS}: a NumPy function is called on a tensor; use operations of torch ({PAGE})",
@@ -45,10 +60,11 @@ _CUMULATIVE = (
 )
 
 _KNOWN = {
-    "unsupported format string passed to": "the value of a tensor is formatted as text, and a step has values only "
-    f"when it runs: print the loss that Trainer.step returns ({PAGE})",
+    "unsupported format string passed to": _TEXT,
     "for index, but got torch.float": "indices or classes are a float tensor, expected integers: x.long() converts "
     "them; as probabilities, they have the shape of the model's output",
+    "multi-target not supported": "the classes have more than one dimension, expected one class for each row of the "
+    "model's output: targets.squeeze(1) turns the shape [N, 1] into [N]",
     "numpy() is not supported for tensor subclasses": _REQUESTS[_Tensor.__array__],
     "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: convert it to a plain tensor "
     "before the step with x.as_subclass(torch.Tensor)",
@@ -119,6 +135,53 @@ def _caller() -> str:
     return "" if frame is None else frame.f_code.co_filename
 
 
+def _shows_user(frame: types.FrameType | None) -> bool:
+    """Whether the user's code, not that of a package, asked for a text. The functions of PyTorch that lead from `repr`
+    to a torch-function mode do not count."""
+    if _PLACEHOLDERS.get():
+        return False
+    while frame is not None and (
+        frame.f_code.co_name == "__torch_function__" or frame.f_code.co_filename in _LEADING_FILES
+    ):
+        frame = frame.f_back
+    return frame is not None and is_user_frame(frame.f_code) and not is_package_file(frame.f_code.co_filename)
+
+
+_LEADING_FILES = (sys.modules["torch._tensor"].__file__, torch.overrides.__file__)
+
+
+_PLACEHOLDERS = contextvars.ContextVar("placeholders", default=False)
+
+
+@contextlib.contextmanager
+def with_placeholders() -> Iterator[None]:
+    """Within the block, a text may contain a placeholder for a value, such as the message of a check."""
+    token = _PLACEHOLDERS.set(True)
+    try:
+        yield
+    finally:
+        _PLACEHOLDERS.reset(token)
+
+
+@contextlib.contextmanager
+def refused_texts() -> Iterator[None]:
+    """Within the block, `str`, `print` and similar functions raise CaptureError in the user's code for a number that
+    depends on tensor values, such as `loss.item()`: PyTorch would return a placeholder, such as `zuf0`."""
+
+    def make(former: Callable[[Any], str]) -> Callable[[Any], str]:
+        def text(number: Any) -> str:
+            if _shows_user(sys._getframe(1)) and free_unbacked_symbols(number):
+                raise CaptureError(_TEXT)
+            return former(number)
+
+        return text
+
+    with contextlib.ExitStack() as stack:
+        for kind in (torch.SymBool, torch.SymFloat, torch.SymInt):
+            stack.enter_context(replaced(kind, __repr__=make))
+        yield
+
+
 def is_request(function: Any) -> bool:
     """Whether a function of PyTorch returns the values of a tensor to Python."""
     return function in _REQUESTS
@@ -130,6 +193,10 @@ def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     Raises:
       CaptureError: the requested values depend on tensor values of the step.
     """
+    if _REQUESTS[function] is _TEXT:
+        if isinstance(args[0], FakeTensor) and _shows_user(sys._getframe(1)):
+            raise CaptureError(_TEXT)
+        return function(*args, **kwargs)
     try:
         return function(*args, **kwargs)
     except (DataDependentOutputException, GuardOnDataDependentSymNode):

@@ -37,7 +37,7 @@ from repro_mlir.frontends.torch.base.source_lines import (
     origin_of_traceback,
 )
 from repro_mlir.frontends.torch.base.torch_internals import pytree
-from repro_mlir.frontends.torch.base.value_requests import reason_of
+from repro_mlir.frontends.torch.base.value_requests import reason_of, refused_texts
 from repro_mlir.frontends.torch.operators import pool_indices
 from repro_mlir.frontends.torch.operators.decompositions import decomposition_table
 from repro_mlir.frontends.torch.trace import foreach, fused, opmath
@@ -306,6 +306,7 @@ def first_stage(
             value_checks.checked_numbers(),
             internals.enable_python_dispatcher(),
             without_other_random_numbers(),
+            refused_texts(),
         ):
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
