@@ -137,14 +137,18 @@ class Trainer(ConstantAttributes):
             rank makes the same steps with the same batches, on its own target; the results do not depend on the number
             of ranks.
           receipt: a new directory for the receipt, or its options. `close`, or the end of a `with`, finishes the
-            receipt. Every rank passes this option, but only rank 0 writes the receipt, and reads it to resume.
+            receipt; if there is neither, a warning at the end of the process says that the receipt has no seal. Every
+            rank passes this option, but only rank 0 writes the receipt, and reads it to resume.
         Raises:
           ReproError: the model, loss function or optimizer is a class; the target, a name in `returns` or the value of
-            `nonfinite_loss` is unknown; or a step cannot update the average or the scaler.
+            `nonfinite_loss` is unknown; the receipt exists and is not to be resumed, or cannot be written; or a step
+            cannot update the average or the scaler.
         """
         self._options = TrainOptions.parsed(**options)
         optimizer = frontend.unwrapped(optimizer)
         frontend.check_objects(model, loss_fn, optimizer)
+        if self._options.receipt is not None and (self._options.ranks is None or self._options.ranks.rank == 0):
+            self._options.receipt.check_begins()
         self._model = model
         self._loss_fn = loss_fn
         self._optimizer = optimizer
@@ -516,10 +520,6 @@ class Trainer(ConstantAttributes):
                     return self._take(form, known, subject)
             self._changes.note(subject, batch, self._forms.last)
         options = replace(subject.options, changing=self._changes.again)
-
-        if self._options.receipt is not None and self._recorder is None and self._step is None:
-            if self._options.ranks is None or self._options.ranks.rank == 0:
-                self._options.receipt.check_begins()
 
         def capture() -> tuple[StepProgram, ImportedProgram[TorchBindings]]:
             if batch.whole is not None:

@@ -55,16 +55,15 @@ def test_targets(without_target: str) -> None:
 
 
 def test_receipts(tmp_path: Path) -> None:
-    model, x = _Counting(3, 2), torch.zeros(4, 3)
+    model = _Counting(3, 2)
     (tmp_path / "file").touch()
     for path, reason in (
-        (tmp_path, "exists: resume it"),
+        (tmp_path, "exists: resume it .*, give the receipt another name, or delete it$"),
         (tmp_path / "missing" / "receipt", "cannot write .*: No such file or directory"),
         (tmp_path / "file" / "receipt", "cannot write .*: Not a directory"),
     ):
-        trainer = Trainer(model, nn.MSELoss(), torch.optim.SGD(model.parameters()), receipt=path)
         with pytest.raises(ReproError, match=reason):
-            trainer.step(x, torch.zeros(4, 2))
+            Trainer(model, nn.MSELoss(), torch.optim.SGD(model.parameters()), receipt=path)
     assert model.calls == 0
 
 

@@ -48,7 +48,10 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     """
     seal = receipt.seal
     if seal is None and not unfinished:
-        raise ReproError(f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}")
+        raise ReproError(
+            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: end the run by using the "
+            "trainer in a with statement, or by close(); repro verify --unfinished checks the steps of the receipt"
+        )
     if seal is not None:
         _check_file(receipt, seal, HEADER)
         signing.check(seal, key)

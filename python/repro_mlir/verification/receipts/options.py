@@ -44,7 +44,11 @@ class ReceiptOptions:
         if not Path(self.path).exists():
             check_can_write(self.path)
         elif not self.resume:
-            raise ReproError(
-                f"{self.path} exists: resume it, or give the receipt another name (ReceiptOptions(path, resume=True); "
-                "repro train --resume)"
-            )
+            raise self.exists()
+
+    def exists(self) -> ReproError:
+        """Returns the error for a receipt that exists and is not to be resumed."""
+        return ReproError(
+            f"{self.path} exists: resume it (ReceiptOptions(path, resume=True); repro train --resume), give the "
+            "receipt another name, or delete it"
+        )

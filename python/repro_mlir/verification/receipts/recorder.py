@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+import types
+import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -102,6 +106,10 @@ class Recorder:
         # Hashing may use all threads because no step runs at the same time.
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
         self._last = self._digests()
+        # Only rank 0 writes a receipt. The function is called at the latest when the process ends.
+        self._unsealed = weakref.finalize(self, _warn_unsealed, self._path, self._owner, *_user_line())
+        if isinstance(self._writer, FollowingWriter):
+            self._unsealed.detach()
 
     def _prepare(
         self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, *, writes: bool
@@ -139,7 +147,7 @@ class Recorder:
             if not self._path.exists():
                 writer.create(self._path, header, self._program)
             elif not options.resume:
-                raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
+                raise options.exists()
             opened = self._writer = writer.ReceiptWriter(self._path, header)
         except OSError as error:
             raise self._cannot_write(error) from None
@@ -317,6 +325,7 @@ class Recorder:
 
     def close(self) -> None:
         """Ends the threads and closes the files; a receipt without a seal can be resumed."""
+        self._unsealed.detach()
         if os.getpid() == self._owner:
             self._hashers.shutdown()
             self._writer.close()
@@ -401,3 +410,22 @@ def _script(path: str | Path | None) -> tuple[str, str] | None:
         return Path(path).name, blake3.blake3(Path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _user_line() -> tuple[str, int]:
+    """Returns the file and the line of the code that called this package."""
+    package = __name__.partition(".")[0]
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _warn_unsealed(path: Path, owner: int, file: str, line: int) -> None:
+    """Warns that a receipt was left without a seal, unless this process was forked from the one that writes it."""
+    if os.getpid() == owner:
+        message = (
+            f"{path} has no seal, so repro verify takes it for the receipt of a run that has not ended: use the "
+            "trainer in a with statement, or call its method close() at the end"
+        )
+        warnings.warn_explicit(message, RuntimeWarning, file, line)
