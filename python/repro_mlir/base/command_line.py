@@ -45,6 +45,9 @@ class Parser(argparse.ArgumentParser):
     or value names the nearest known one.
     """
 
+    elsewhere = ""
+    """The end of the message for an unknown option without a near name: where the user sets other values."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
@@ -67,7 +70,8 @@ class Parser(argparse.ArgumentParser):
             if each == "--" or (self._subparsers is not None and not each.startswith("-")):
                 return
             if name.startswith("--") and " " not in each and name not in self._option_string_actions:
-                self.error(f"unknown option {foreign(name)}{did_you_mean(name, self._option_string_actions)}")
+                near = did_you_mean(name, self._option_string_actions)
+                self.error(f"unknown option {foreign(name)}{near or self.elsewhere}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

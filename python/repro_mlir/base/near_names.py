@@ -28,9 +28,10 @@ def did_you_mean(name: object, known: Iterable[str], synonyms: Mapping[str, str]
 
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         return ""
-    lower = name.lower()
+    # The dashes of options would make every two short options alike.
+    lower = name.lower().lstrip("-")
     if lower in synonyms:
         return f": did you mean {synonyms[lower]}?"
-    names = {each.lower(): each for each in known}
+    names = {each.lower().lstrip("-"): each for each in known}
     found = difflib.get_close_matches(lower, names, n=1)
     return f": did you mean {names[found[0]]}?" if found else ""

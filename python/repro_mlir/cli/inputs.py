@@ -13,13 +13,14 @@ from repro_mlir.base.command_line import positive
 from repro_mlir.base.files.storage import check_can_write
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_script, numerics_of
+from repro_mlir.cli.options import Commands, add_command, add_numerics, add_script, numerics_of
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inputs`."""
     command = add_command(commands, "inputs", _inputs, "write the inputs of a script's step, for repro run --inputs")
     add_script(command)
+    add_numerics(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the .npz file to write")
     command.add_argument("--batch", type=positive, default=1, metavar="N", help="the number of the script's batch (1)")
 

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from repro_mlir.base.command_line import positive
+from repro_mlir.base.command_line import Parser, positive
 from repro_mlir.base.compiler import has_compiler, install_extra
 from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.parsers import Help, set_names
@@ -50,13 +50,11 @@ def told_next(*words: str) -> str:
     return f"next     {shlex.join(words)}"
 
 
-SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
-
-
 def add_script(command: argparse.ArgumentParser) -> None:
-    """Adds the argument SCRIPT and the options of `add_numerics`, for commands that capture a training step."""
-    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
-    add_numerics(command)
+    """Adds the argument SCRIPT."""
+    command.add_argument("script", metavar="SCRIPT", help="defines training() -> (model, loss_fn, optimizer, batches)")
+    if isinstance(command, Parser):
+        command.elsewhere = ": values such as the learning rate are set in the script"
 
 
 def add_numerics(command: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, recipe_names
+from repro_mlir.cli.options import Commands, add_command, add_script, recipe_names
 from repro_mlir.cli.parsers import set_names
 from repro_mlir.cli.target import add_target
 
@@ -35,7 +35,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "precision", _precision, "train under several precision recipes and compare them")
     command.epilog = _NOTES
     add_target(command)
-    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
+    add_script(command)
     recipes = command.add_argument(
         "--recipes",
         required=True,

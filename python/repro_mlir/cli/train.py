@@ -15,7 +15,7 @@ from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command, add_numerics, numerics_of, told_next
+from repro_mlir.cli.options import Commands, add_command, add_numerics, add_script, numerics_of, told_next
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -32,7 +32,7 @@ def register(commands: Commands) -> None:
     """Adds the parser of `repro train`."""
     command = add_command(commands, "train", _train, "train the model of a script")
     command.epilog = _NOTES
-    command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
+    add_script(command)
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps")
     command.add_argument(
         "--nonfinite-loss",

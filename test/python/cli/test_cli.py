@@ -86,8 +86,17 @@ TRAINED = "import torch\nmodel = torch.nn.Linear(2, 1)\noptimizer = torch.optim.
             "script.py:3: KeyError: 'x'",
         ),
         ("def training():\n    return 1, 2, 3, [], {1: 2, 'speed': 1}\n", "seed, got 1, speed"),
-        ("import nothing_like_this\n", "script.py:1: ModuleNotFoundError"),
-        ("raise SystemExit('no data')\n", "script.py:1: the script ends itself (SystemExit('no data')): "),
+        ("import nothing_like_this\ntraining = None\n", "script.py:1: ModuleNotFoundError"),
+        ("from os import path as training\n", "expected a function training() that"),
+        ("import repro_mlir\nrepro_mlir.Trainer(1, None, 2)\nfrom os import *\n", "script.py:2: the model is a"),
+        (
+            "import repro_mlir\n\ndef training():\n    return next(repro_mlir.batches(-1, 2))\n",
+            "script.py:4: expected",
+        ),
+        (
+            "def training():\n    raise SystemExit('no data')\n",
+            "script.py:2: the script ends itself (SystemExit('no data')): ",
+        ),
     ],
 )
 def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, message: str) -> None:
@@ -96,6 +105,32 @@ def test_mistakes_in_scripts(capsys, monkeypatch, tmp_path: Path, text: str, mes
     assert message in failing(capsys, "train", str(script), "--steps", "1")
     monkeypatch.chdir(tmp_path)
     assert message in failing(capsys, "train", "script.py", "--steps", "1")
+
+
+@pytest.mark.parametrize("text", ["", "def train():\n    training()\n", "import training.data\n", "training: int\n"])
+def test_a_script_without_training_does_not_run(capsys, tmp_path: Path, text: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"raise RuntimeError('ran')\n{text}")
+    told = failing(capsys, "train", str(script), "--steps", "1")
+    found = ("docs/guides/scripts.md" in told, "script.py:1: RuntimeError: ran" in told)
+    assert found == ((False, True) if "int" in text else (True, False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "training = make()",
+        "training, other = make(), 1",
+        "if True:\n    def training(): ...",
+        "class training: ...",
+        *("from other import training", "from other import make as training", "from other import *"),
+        *("globals()['training'] = make()", "with a as training: ...", "import other as training"),
+    ],
+)
+def test_a_script_that_may_define_training_runs(capsys, tmp_path: Path, text: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"raise RuntimeError('ran')\n{text}\n")
+    assert "script.py:1: RuntimeError: ran" in failing(capsys, "train", str(script), "--steps", "1")
 
 
 def test_version(capsys) -> None:

@@ -94,7 +94,7 @@ def test_a_script_does_not_parse_the_arguments_of_this_program(capsys, monkeypat
     script.write_text(f"{optional}{used}{TRAINED}loss = torch.nn.functional.mse_loss\n{TRAINING}")
     assert main(["train", str(script), "--steps", "1"]) == 0 and sys.argv[0] == "repro"
     capsys.readouterr()
-    script.write_text(parsing.format("'data'") + used)
+    script.write_text(f"{parsing.format(repr('data'))}{used}{TRAINING}")
     assert main(["train", str(script), "--steps", "1"]) == 2
     error = capsys.readouterr().err
     assert "the following arguments are required: data" in error

@@ -53,6 +53,14 @@ def test_an_abbreviation_of_an_option_is_an_error(capsys) -> None:
     assert message == "unknown option --microbatches: did you mean --microbatches-every? (see repro train --help)"
 
 
+@pytest.mark.parametrize("option", ["--lr", "--rl", "--epochs-of-my-run"])
+def test_an_option_without_a_near_name(capsys, option: str) -> None:
+    told = failing(capsys, "train", "x.py", option, "0.1")
+    script = "values such as the learning rate are set in the script"
+    assert told == f"unknown option {option}: {script} (see repro train --help)"
+    assert failing(capsys, "verify", "x", option, "1") == f"unknown option {option} (see repro verify --help)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -36,10 +36,10 @@ class Scaled(torch.nn.Module):
 
 def step(
     factor: Any = lambda x, y: 1, loss: Any = cross_entropy, x=X, y=Y, optimizer: Any = torch.optim.SGD, **options: Any
-) -> None:
+) -> Any:
     model = Scaled(factor)
     made = optimizer(model.parameters(), lr=0.1) if isinstance(optimizer, type) else optimizer
-    repro_mlir.Trainer(model, loss, made, **options).step(x, y)
+    return repro_mlir.Trainer(model, loss, made, **options).step(x, y)
 
 
 def sign(x: torch.Tensor, y: torch.Tensor) -> int:
@@ -90,17 +90,20 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "autocast": within_autocast,
     "class out of range": lambda: step(y=torch.full((6,), 9)),
     "receipt exists": write_a_receipt_twice,
+    "item of a step's loss": lambda: step().item(),
     "no end of a run": verify_a_run_without_end,
     "target": lambda: step(target="cpu:avx9"),
     "recipe": lambda: step(precision="mxfp9"),
 }
 COMMANDS = {
-    "no receipt": ["verify", "none.receipt"],
+    "no receipt": ["verify", "notes"],
+    "no file or folder": ["verify", "none.receipt"],
     "another kind of file": ["verify", "empty.py"],
     "no script": ["train", "none.py", "--steps", "1"],
     "no training()": ["train", "empty.py", "--steps", "1"],
     "no module": ["train", "imports.py", "--steps", "1"],
     "option": ["train", "empty.py", "--stesp", "1"],
+    "learning rate": ["train", "empty.py", "--lr", "0.1"],
 }
 ELSEWHERE = ("expected the CUDA driver libcuda.so.1, …", "RuntimeWarning: … has no seal, …")
 """Messages that other tests test: the first, which a machine with a GPU does not give, in test/python/runner, and the
@@ -115,7 +118,7 @@ def rows_of(message: str) -> list[str]:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_in_python(mistake: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ReproError) as caught:
+    with pytest.raises(ReproError if mistake != "item of a step's loss" else AttributeError) as caught:
         MISTAKES[mistake]()
     assert len(rows_of(str(caught.value))) == 1, caught.value
 
@@ -124,7 +127,8 @@ def test_mistakes_in_python(mistake: str, tmp_path: Path, monkeypatch) -> None:
 def test_mistakes_in_commands(mistake: str, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.py").write_text("")
-    Path("imports.py").write_text("import no_such_module\n")
+    Path("imports.py").write_text("import no_such_module\n\ndef training(): ...\n")
+    Path("notes").write_text("text")
     assert main(COMMANDS[mistake]) == 2
     message = capsys.readouterr().err.strip().removeprefix("repro: error: ")
     assert len(rows_of(message)) == 1, message

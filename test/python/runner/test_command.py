@@ -122,7 +122,7 @@ def test_a_cubin_that_is_refused_falls_to_ptx(bundle: Path) -> None:
         (["--steps", "4"], {}, "has the inputs of 3 steps, expected those of 4"),
         (["--steps", "0"], {}, "expected a whole number of at least 1, got '0'"),
         (["--state", "none.safetensors"], {}, "cannot read none.safetensors"),
-        (["--speed"], {}, "unknown option --speed: did you mean "),
+        (["--step"], {}, "unknown option --step: did you mean --steps?"),
     ],
 )
 def test_errors_of_a_run(bundle: Path, arguments: list[str], environment: dict[str, str], message: str) -> None:

@@ -136,7 +136,8 @@ def test_missing_packages(
                 raise ModuleNotFoundError(f"no {module}", name=module)
 
     script = tmp_path / "script.py"
-    script.write_text(f"import {module}\n" if module != "torch_mlir" else "raise SystemExit('ran')\n")
+    first = f"import {module}" if module != "torch_mlir" else "raise SystemExit('ran')"
+    script.write_text(f"{first}\n\ndef training(): ...\n")
     for name in [each for each in sys.modules if each.split(".")[0] == module.split(".")[0]]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])

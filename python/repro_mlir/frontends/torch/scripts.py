@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib.util
 import itertools
 import os
 import random
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,6 +141,9 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     file = Path(path)
     if not file.is_file():
         raise ReproError(f"{path}: expected a script, found no file: check the path")
+    with _running(file):
+        if not _may_define_training(file):
+            raise ReproError(_NO_TRAINING.format(path))
     _require_packages()
     spec = importlib.util.spec_from_file_location("repro_script", file)
     if spec is None or spec.loader is None:
@@ -150,9 +155,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     with _running(file):
         spec.loader.exec_module(module)
         if not callable(getattr(module, "training", None)):
-            raise ReproError(
-                f"{path}: expected a function training() that returns (model, loss_fn, optimizer, batches)"
-            )
+            raise ReproError(_NO_TRAINING.format(path))
         given = module.training()
     if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
@@ -164,6 +167,26 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     options = options | {name: value for name, value in numerics.items() if value is not None}
     validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
     return Training(given[0], given[1], given[2], _Batches(given[3], file), options, validation)
+
+
+_NO_TRAINING = (
+    "{}: expected a function training() that returns (model, loss_fn, optimizer, batches): docs/guides/scripts.md has "
+    "an example"
+)
+
+
+def _may_define_training(file: Path) -> bool:
+    """Whether the text of a script contains the name `training` as something other than a use: a definition, an
+    assignment, an import or a string. Raises SyntaxError if the text is not Python."""
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        match node:
+            case ast.FunctionDef(name="training") | ast.ClassDef(name="training") | ast.Constant(value="training"):
+                return True
+            case ast.Name(id="training", ctx=ast.Store()):
+                return True
+            case ast.alias(name=name, asname=asname) if (asname or name) in ("training", "*"):
+                return True
+    return False
 
 
 _EXTRAS = {
@@ -240,22 +263,34 @@ def _running(file: Path) -> Iterator[None]:
     sys.argv = [str(file)]
     try:
         yield
-    except ReproError:
-        raise
+    except ReproError as error:
+        place, reason = _place(error, file), str(error)
+        if not place or _LINE.match(reason):
+            raise
+        # The hint at the end of the message is that of the module that raised the error.
+        raise ReproError(f"{place}: {reason}").with_traceback(error.__traceback__) from None
     except (Exception, SystemExit) as error:
         raise ReproError(_where(error, file)) from None
     finally:
         sys.argv = given
 
 
+_LINE = re.compile(r"\S+\.py:\d+: ")
+
+
+def _place(error: BaseException, file: Path) -> str:
+    """Returns the script and the innermost line of the script in the traceback; empty if there is no such line."""
+    script = os.path.abspath(file)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
+    return f"{file}:{lines[-1]}" if lines else ""
+
+
 def _where(error: BaseException, file: Path) -> str:
     """Formats an error as one line with the innermost line of the script in the traceback."""
     if isinstance(error, SyntaxError):
         return f"{error.filename or file}:{error.lineno or 1}: {error.msg}"
-    script = os.path.abspath(file)
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == script]
-    place = f"{file}:{lines[-1]}" if lines else str(file)
+    place = _place(error, file) or str(file)
     if isinstance(error, SystemExit):
         # argparse has printed why it ends the script.
         return f"{place}: the script ends itself ({error!r}): give a default to each argument, or call no exit() here"

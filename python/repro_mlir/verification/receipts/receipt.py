@@ -76,6 +76,8 @@ class Receipt(ConstantAttributes):
           ReproError: if there is no receipt, or its version of the format or of the numerics is not supported.
         """
         self.path = Path(path)
+        if not os.path.lexists(self.path):
+            raise ReproError(f"{self.path}: expected a receipt, found no file or folder: check the path")
         if not os.path.lexists(self.path / HEADER):
             found = "a directory without it" if self.path.is_dir() else "no directory"
             raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}, got {found}")
