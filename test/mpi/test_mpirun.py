@@ -55,4 +55,4 @@ def test_ranks_of_mpirun_have_the_receipt_of_one_process(tmp_path: Path) -> None
     assert (ranks / "steps.jsonl").read_bytes() == (alone / "steps.jsonl").read_bytes()
     # If mpi4py runs the script (`-m mpi4py`), an error in one rank ends all ranks.
     done = train([*LAUNCH, "-m", "mpi4py"], ranks)
-    assert done.returncode != 0 and "resume it, or give the receipt another name" in done.stderr
+    assert done.returncode != 0 and "give the receipt another name, or delete it" in done.stderr

@@ -151,7 +151,7 @@ def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureF
     script, receipt = training(tmp_path), tmp_path / "run.receipt"
     assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
     wrong = {
-        "resume it, or give the receipt another name": arguments(script, receipt, steps=3),
+        "give the receipt another name, or delete it": arguments(script, receipt, steps=3),
         "expected --target-of such as 0=cpu,1=ptx-emulator with ranks below 2, got '7=cpu'": (
             arguments(script, receipt, "--resume", "--target-of", "7=cpu")
         ),
