@@ -13,6 +13,7 @@
 #include "Dialect/Repro/Differentiation/Passes.h"
 #include "Dialect/Repro/IR/Derivatives.h"
 #include "Dialect/Repro/Partition/Passes.h"
+#include "dialects/Cores/IR/Cores.h"
 #include "dialects/Launch/IR/Launch.h"
 #include "dialects/Repro/IR/Repro.h"
 
@@ -61,14 +62,14 @@ using namespace mlir;
 using namespace mlir::repro;
 
 void repro::registerDialects(DialectRegistry &registry) {
-  registry
-      .insert<affine::AffineDialect, arith::ArithDialect,
-              bufferization::BufferizationDialect, cf::ControlFlowDialect,
-              func::FuncDialect, gpu::GPUDialect, index::IndexDialect,
-              launch::LaunchDialect, linalg::LinalgDialect, LLVM::LLVMDialect,
-              math::MathDialect, memref::MemRefDialect, NVVM::NVVMDialect,
-              ReproDialect, scf::SCFDialect, tensor::TensorDialect,
-              tosa::TosaDialect, ub::UBDialect, vector::VectorDialect>();
+  registry.insert<affine::AffineDialect, arith::ArithDialect,
+                  bufferization::BufferizationDialect, cf::ControlFlowDialect,
+                  cores::CoresDialect, func::FuncDialect, gpu::GPUDialect,
+                  index::IndexDialect, launch::LaunchDialect,
+                  linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
+                  memref::MemRefDialect, NVVM::NVVMDialect, ReproDialect,
+                  scf::SCFDialect, tensor::TensorDialect, tosa::TosaDialect,
+                  ub::UBDialect, vector::VectorDialect>();
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   arith::registerValueBoundsOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(

@@ -25,6 +25,8 @@
 
 #include "dialects/Launch/IR/LaunchDialect.h.inc"
 
+#include "dialects/Launch/IR/PlanOpInterface.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/Launch/IR/LaunchOps.h.inc"
 
@@ -44,6 +46,15 @@ bool hasRowMajorStrides(MemRefType type);
 
 /// Returns the size in bytes of a buffer with a static shape.
 int64_t getBufferBytes(MemRefType type);
+
+/// Returns the number of bytes from the first element of a buffer to the end of
+/// the last one; std::nullopt if that number is dynamic or overflows, or if the
+/// buffer is not row-major or has an offset or a negative stride.
+std::optional<int64_t> getExtent(MemRefType type);
+
+/// Whether the buffer is read-only: a constant or an input of a plan, or a view
+/// of one.
+bool isReadOnly(Value buffer);
 
 } // namespace mlir::repro::launch
 

@@ -9,6 +9,7 @@
 #define REPRO_LAUNCH_LAUNCHOPS_TD
 
 include "dialects/Launch/IR/LaunchAttrs.td"
+include "dialects/Launch/IR/PlanOpInterface.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -19,7 +20,7 @@ class Launch_Op<string mnemonic, list<Trait> traits = []>
     : Op<Launch_Dialect, mnemonic, traits>;
 
 def Launch_PlanOp : Launch_Op<"plan", [
-    IsolatedFromAbove, NoTerminator, SingleBlock, Symbol]> {
+    IsolatedFromAbove, NoTerminator, PlanOpInterface, SingleBlock, Symbol]> {
   let summary = "the launches of one step of a program";
   let description = [{
     The arguments of the body are the states, inputs and outputs of the program
@@ -60,21 +61,6 @@ def Launch_PlanOp : Launch_Op<"plan", [
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    ::llvm::ArrayRef<::mlir::BlockArgument> getStates() {
-      return getBody().getArguments().take_front(getNumStates());
-    }
-    ::llvm::ArrayRef<::mlir::BlockArgument> getInputs() {
-      return getBody().getArguments().slice(getNumStates(), getNumInputs());
-    }
-    ::llvm::ArrayRef<::mlir::BlockArgument> getOutputs() {
-      return getBody().getArguments().slice(getNumStates() + getNumInputs(),
-                                            getNumOutputs());
-    }
-    ::mlir::BlockArgument getArena() {
-      return getBody().getArguments().back();
-    }
-  }];
 }
 
 def Launch_DispatchOp : Launch_Op<"dispatch", [
@@ -125,9 +111,9 @@ def Launch_ViewOp : Launch_Op<"view", [
   let summary = "a buffer that begins within another buffer";
   let description = [{
     The result begins `offset` bytes after the first byte of the source and has
-    any element type and any static strides. It lies within the source. The
-    operation contains the offset, not the type, so that one kernel accepts views
-    with different offsets. A view of a view is written as a view of the first
+    any element type and any static strides. It lies within the source, in the
+    same memory space. The operation contains the offset, not the type, so that
+    one kernel accepts views with different offsets. A view of a view is written as a view of the first
     buffer.
 
     ```mlir

@@ -8,6 +8,7 @@
 #include "dialects/Launch/IR/Launch.h"
 
 #include "dialects/Launch/IR/KernelSignature.h"
+#include "dialects/Launch/IR/PlanTensors.h"
 
 #include "mlir/IR/DialectImplementation.h"
 
@@ -21,6 +22,7 @@ using namespace mlir::repro::launch;
 
 #include "dialects/Launch/IR/LaunchDialect.cpp.inc"
 #include "dialects/Launch/IR/LaunchEnums.cpp.inc"
+#include "dialects/Launch/IR/PlanOpInterface.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Launch/IR/LaunchAttrs.cpp.inc"
@@ -123,10 +125,7 @@ int64_t launch::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
-/// Returns the number of bytes from the first element of a buffer to the end of
-/// the last one; std::nullopt if that number is dynamic or overflows, or if the
-/// buffer is not row-major or has an offset or a negative stride.
-static std::optional<int64_t> getExtent(MemRefType type) {
+std::optional<int64_t> launch::getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
   if (!type || !type.hasStaticShape() || !hasRowMajorStrides(type) ||
@@ -155,27 +154,24 @@ static std::optional<int64_t> getExtent(MemRefType type) {
 
 static constexpr StringLiteral nameAttrName = "repro.name";
 
-ParseResult PlanOp::parse(OpAsmParser &parser, OperationState &result) {
+ParseResult
+launch::parsePlanTensors(OpAsmParser &parser, OperationState &result,
+                         SmallVectorImpl<OpAsmParser::Argument> &arguments) {
   Builder &builder = parser.getBuilder();
-  StringAttr symbol;
-  if (parser.parseSymbolName(symbol, getSymNameAttrName(result.name),
-                             result.attributes))
-    return failure();
-  SmallVector<OpAsmParser::Argument> arguments;
-  auto parseArguments = [&](StringRef keyword, StringAttr count) {
+  auto parseArguments = [&](StringRef keyword, StringRef count) {
     size_t before = arguments.size();
     if (parser.parseKeyword(keyword) ||
         parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren,
                                  /*allowType=*/true, /*allowAttrs=*/true))
       return failure();
-    if (count)
+    if (!count.empty())
       result.addAttribute(count,
                           builder.getI64IntegerAttr(arguments.size() - before));
     return success();
   };
-  if (failed(parseArguments("states", getNumStatesAttrName(result.name))) ||
-      failed(parseArguments("inputs", getNumInputsAttrName(result.name))) ||
-      failed(parseArguments("outputs", getNumOutputsAttrName(result.name))))
+  if (failed(parseArguments("states", "num_states")) ||
+      failed(parseArguments("inputs", "num_inputs")) ||
+      failed(parseArguments("outputs", "num_outputs")))
     return failure();
   SmallVector<Attribute> names;
   for (const OpAsmParser::Argument &argument : arguments) {
@@ -184,19 +180,34 @@ ParseResult PlanOp::parse(OpAsmParser &parser, OperationState &result) {
                           : StringAttr();
     names.push_back(name ? name : builder.getStringAttr(""));
   }
-  int64_t live = 0;
-  ArrayAttr messages;
-  if (failed(parseArguments("arena", {})) || parser.parseKeyword("live") ||
-      parser.parseInteger(live) || parser.parseKeyword("messages") ||
-      parser.parseAttribute(messages))
-    return failure();
-  result.addAttribute(getNamesAttrName(result.name),
-                      builder.getArrayAttr(names));
-  result.addAttribute(getLiveBytesAttrName(result.name),
-                      builder.getI64IntegerAttr(live));
-  result.addAttribute(getMessagesAttrName(result.name), messages);
-  if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
-    return failure();
+  result.addAttribute("names", builder.getArrayAttr(names));
+  return parseArguments("arena", {});
+}
+
+void launch::printPlanTensors(OpAsmPrinter &printer, PlanOpInterface plan) {
+  unsigned position = 0;
+  ArrayAttr names = plan.getNames();
+  auto printArguments = [&](StringRef keyword,
+                            ArrayRef<BlockArgument> arguments) {
+    printer << ' ' << keyword << '(';
+    llvm::interleaveComma(arguments, printer, [&](BlockArgument argument) {
+      NamedAttrList attributes;
+      if (position < names.size())
+        if (auto name = cast<StringAttr>(names[position]); !name.empty())
+          attributes.set(nameAttrName, name);
+      printer.printRegionArgument(argument, attributes);
+      ++position;
+    });
+    printer << ')';
+  };
+  printArguments("states", plan.getStates());
+  printArguments("inputs", plan.getInputs());
+  printArguments("outputs", plan.getOutputs());
+  printArguments("arena", plan.getArena());
+}
+
+ParseResult launch::parsePlanBody(OpAsmParser &parser, OperationState &result,
+                                  ArrayRef<OpAsmParser::Argument> arguments) {
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, arguments))
     return failure();
@@ -205,27 +216,69 @@ ParseResult PlanOp::parse(OpAsmParser &parser, OperationState &result) {
   return success();
 }
 
+LogicalResult launch::verifyPlanTensors(PlanOpInterface plan) {
+  uint64_t arguments = plan.getBody().getNumArguments();
+  // Subtract the three counts one by one, because their sum may overflow 64
+  // bits.
+  uint64_t left = arguments;
+  for (uint64_t count :
+       {plan.getNumStates(), plan.getNumInputs(), plan.getNumOutputs()}) {
+    if (count > left)
+      return plan->emitOpError("has ")
+             << arguments << " arguments, expected " << plan.getNumStates()
+             << " states, " << plan.getNumInputs() << " inputs, "
+             << plan.getNumOutputs() << " outputs and an arena";
+    left -= count;
+  }
+  if (left != 1)
+    return plan->emitOpError(
+               "expected one argument after the outputs, the arena, "
+               "got ")
+           << left;
+  if (plan.getNames().size() != arguments - 1)
+    return plan->emitOpError(
+               "expected a name, perhaps an empty one, of each of ")
+           << arguments - 1 << " states, inputs and outputs, got "
+           << plan.getNames().size();
+  for (Type type : plan.getBody().getArgumentTypes()) {
+    auto buffer = dyn_cast<MemRefType>(type);
+    if (!buffer || !buffer.getLayout().isIdentity() || !getExtent(buffer) ||
+        buffer.getMemorySpace())
+      return plan->emitOpError(
+                 "expected buffers of static shape that begin at their "
+                 "first byte, got ")
+             << type;
+  }
+  auto arena = cast<MemRefType>(plan.getArena().getType());
+  if (arena.getRank() != 1 || !arena.getElementType().isInteger(8))
+    return plan->emitOpError("expected an arena of bytes, got ") << arena;
+  return success();
+}
+
+ParseResult PlanOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  StringAttr symbol;
+  SmallVector<OpAsmParser::Argument> arguments;
+  int64_t live = 0;
+  ArrayAttr messages;
+  if (parser.parseSymbolName(symbol, getSymNameAttrName(result.name),
+                             result.attributes) ||
+      parsePlanTensors(parser, result, arguments) ||
+      parser.parseKeyword("live") || parser.parseInteger(live) ||
+      parser.parseKeyword("messages") || parser.parseAttribute(messages))
+    return failure();
+  result.addAttribute(getLiveBytesAttrName(result.name),
+                      builder.getI64IntegerAttr(live));
+  result.addAttribute(getMessagesAttrName(result.name), messages);
+  if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  return parsePlanBody(parser, result, arguments);
+}
+
 void PlanOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printSymbolName(getSymName());
-  unsigned position = 0;
-  auto printArguments = [&](StringRef keyword,
-                            ArrayRef<BlockArgument> arguments) {
-    printer << ' ' << keyword << '(';
-    llvm::interleaveComma(arguments, printer, [&](BlockArgument argument) {
-      NamedAttrList attributes;
-      if (position < getNames().size())
-        if (auto name = cast<StringAttr>(getNames()[position]); !name.empty())
-          attributes.set(nameAttrName, name);
-      printer.printRegionArgument(argument, attributes);
-      ++position;
-    });
-    printer << ')';
-  };
-  printArguments("states", getStates());
-  printArguments("inputs", getInputs());
-  printArguments("outputs", getOutputs());
-  printArguments("arena", getArena());
+  printPlanTensors(printer, *this);
   printer << " live " << getLiveBytes() << " messages " << getMessages();
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(),
@@ -237,39 +290,12 @@ void PlanOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult PlanOp::verify() {
-  uint64_t arguments = getBody().getNumArguments();
-  // Subtract the three counts one by one, because their sum may overflow 64
-  // bits.
-  uint64_t left = arguments;
-  for (uint64_t count : {getNumStates(), getNumInputs(), getNumOutputs()}) {
-    if (count > left)
-      return emitOpError("has ")
-             << arguments << " arguments, expected " << getNumStates()
-             << " states, " << getNumInputs() << " inputs, " << getNumOutputs()
-             << " outputs and an arena";
-    left -= count;
-  }
-  if (left != 1)
-    return emitOpError("expected one argument after the outputs, the arena, "
-                       "got ")
-           << left;
-  if (getNames().size() != arguments - 1)
-    return emitOpError("expected a name, perhaps an empty one, of each of ")
-           << arguments - 1 << " states, inputs and outputs, got "
-           << getNames().size();
-  for (Type type : getBody().getArgumentTypes()) {
-    auto buffer = dyn_cast<MemRefType>(type);
-    if (!buffer || !buffer.getLayout().isIdentity() || !getExtent(buffer))
-      return emitOpError("expected buffers of static shape that begin at their "
-                         "first byte, got ")
-             << type;
-  }
-  auto arena = cast<MemRefType>(getArena().getType());
-  if (arena.getRank() != 1 || !arena.getElementType().isInteger(8))
-    return emitOpError("expected an arena of bytes, got ") << arena;
-  if (getLiveBytes() > uint64_t(arena.getDimSize(0)))
+  if (failed(verifyPlanTensors(*this)))
+    return failure();
+  int64_t bytes = cast<MemRefType>(getArena().getType()).getDimSize(0);
+  if (getLiveBytes() > uint64_t(bytes))
     return emitOpError("has an arena of ")
-           << arena.getDimSize(0) << " bytes, but " << getLiveBytes()
+           << bytes << " bytes, but " << getLiveBytes()
            << " bytes of temporaries live at once";
   return success();
 }
@@ -299,15 +325,15 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
-/// Whether this buffer is read-only: a constant or an input of the plan.
-static bool isReadOnly(Value buffer) {
+bool launch::isReadOnly(Value buffer) {
   if (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();
   if (buffer.getDefiningOp<ConstantOp>())
     return true;
   auto argument = dyn_cast<BlockArgument>(buffer);
-  auto plan = argument ? dyn_cast<PlanOp>(argument.getOwner()->getParentOp())
-                       : PlanOp();
+  auto plan =
+      argument ? dyn_cast<PlanOpInterface>(argument.getOwner()->getParentOp())
+               : PlanOpInterface();
   return plan && llvm::is_contained(plan.getInputs(), argument);
 }
 
@@ -370,6 +396,10 @@ LogicalResult ViewOp::verify() {
   if (!available || !needed)
     return emitOpError("expected buffers of static shape and strides without "
                        "an offset");
+  if (source.getMemorySpace() != result.getMemorySpace())
+    return emitOpError("expected a result in the memory space of the source, "
+                       "got ")
+           << source << " and " << result;
   if (*needed == 0)
     return success();
   if (int64_t(getOffset()) > *available - *needed)
@@ -386,7 +416,7 @@ LogicalResult ConstantOp::verify() {
   auto type = dyn_cast<MemRefType>(getType());
   ShapedType value = getValue().getShapedType();
   if (!type || !type.getLayout().isIdentity() || !getExtent(type) ||
-      type.getShape() != value.getShape() ||
+      type.getMemorySpace() || type.getShape() != value.getShape() ||
       type.getElementType() != value.getElementType())
     return emitOpError("expected a buffer of the elements of ") << value;
   return success();

@@ -1,0 +1,67 @@
+//===- CoresDialect.td - The cores dialect -----------------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CORES_CORESDIALECT_TD
+#define REPRO_CORES_CORESDIALECT_TD
+
+include "mlir/IR/DialectBase.td"
+
+def Cores_Dialect : Dialect {
+  let name = "cores";
+  let cppNamespace = "::mlir::repro::cores";
+  let summary = "Programs of the cores of a machine with many small memories";
+  let description = [{
+    The dialect describes one step of a program on a machine whose cores have
+    memories of their own. A `cores.plan` contains a straight `cores.program`
+    per core. Every address, transfer and synchronization is a constant of the
+    plan. Kernels are functions next to the plan, as for `launch.plan`, and
+    compute on buffers in the core's memory alone.
+
+    **Memory.** The DRAM contains the states, inputs, outputs and constants of
+    the plan, and the arena. All cores access the DRAM, by transfers alone. Each
+    core has a data memory of its own, whose buffers have the memory space
+    `#cores.memory<local>`. At the beginning of a step, the word of the error is
+    zero, and the other bytes of the data memory are undefined.
+
+    **Transfers.** `cores.copy` and `cores.send` start a transfer and do not
+    wait for its end. A transfer accesses memory at any time between its start
+    and its `cores.wait`. Each transfer has exactly one wait.
+
+    **Counters.** A core has counters, which are 0 at the beginning of a step and
+    never decrease. `cores.release`, and the arrival of a `cores.send`, add 1 to
+    a counter. `cores.acquire` blocks its core until a counter has at least the
+    given value.
+
+    **Order.** An operation is ordered before another one if
+
+    - both are of one program, in this order, and the first one is not a
+      transfer, or its wait is before the second one;
+    - the first one is ordered before a release or a send that an acquire
+      counts, and the second one follows this acquire;
+    - the first one is a send that an acquire counts, and the second one follows
+      this acquire at the core where the send arrives.
+
+    Two accesses to the same bytes, of which at least one writes, are a race
+    unless one is ordered before the other. An acquire with count `k` counts the
+    first `k` releases of its counter, so these must be the same in each run:
+    either one program makes all releases of the counter, and none of the later
+    ones starts before the first `k` are complete, or `k` is the number of all
+    releases that the plan makes. `repro-verify-cores` refuses plans with races
+    or deadlocks, and plans in which an acquire does not satisfy this rule. So
+    the bits of the results do not depend on the time that anything takes.
+
+    Attributes of kernels:
+
+    - `cores.cycles` of a function, an i64: the predicted cycles of one run.
+  }];
+  let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles);
+  let hasOperationAttrVerify = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+}
+
+#endif // REPRO_CORES_CORESDIALECT_TD
