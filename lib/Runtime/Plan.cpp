@@ -7,7 +7,7 @@
 
 #include "Plan.h"
 
-#include "ByteStream.h"
+#include "TensorStream.h"
 
 #include <cstring>
 
@@ -18,48 +18,7 @@ namespace {
 constexpr char planMagic[12] = "reproplan";
 constexpr uint32_t planVersion = 1;
 constexpr uint32_t checkFlag = 1;
-/// The limit of every size: addresses have 48 bits. Sums of sizes, and products
-/// of sizes and thread counts, cannot overflow.
-constexpr uint64_t mostBytes = uint64_t(1) << 48;
 constexpr uint64_t mostThreads = 1024; ///< per block, on every GPU
-
-/// Returns the size of an element in bytes, or 0 for an unknown element type.
-uint64_t getElementBytes(const std::string &element) {
-  for (const char *name : {"i1", "i8", "f8E4M3FN", "f8E5M2", "f6E3M2FN",
-                           "f6E2M3FN", "f4E2M1FN", "f8E8M0FNU"})
-    if (element == name)
-      return 1;
-  for (const char *name : {"i16", "f16", "bf16"})
-    if (element == name)
-      return 2;
-  for (const char *name : {"i32", "f32"})
-    if (element == name)
-      return 4;
-  return element == "i64" || element == "f64" ? 8 : 0;
-}
-
-bool isUTF8(const std::string &text) {
-  for (size_t i = 0; i < text.size();) {
-    auto lead = static_cast<unsigned char>(text[i++]);
-    if (lead < 0x80)
-      continue;
-    unsigned more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    if (lead < 0xc2 || lead > 0xf4 || more > text.size() - i)
-      return false;
-    uint32_t code = lead & (0x3f >> more);
-    for (unsigned k = 0; k < more; ++k) {
-      auto next = static_cast<unsigned char>(text[i++]);
-      if ((next & 0xc0) != 0x80)
-        return false;
-      code = code << 6 | (next & 0x3f);
-    }
-    constexpr uint32_t least[] = {0x80, 0x800, 0x10000};
-    bool isSurrogate = code >= 0xd800 && code < 0xe000;
-    if (code < least[more - 1] || code > 0x10ffff || isSurrogate)
-      return false;
-  }
-  return true;
-}
 
 void parse(ByteReader &reader, Plan &plan) {
   auto string = [&](std::string &text) { text = reader.string(); };
@@ -67,16 +26,10 @@ void parse(ByteReader &reader, Plan &plan) {
     for (uint32_t &size : sizes)
       size = reader.u32();
   };
-  auto tensor = [&](Tensor &tensor) {
-    tensor.name = reader.string();
-    tensor.element = reader.string();
-    reader.list(tensor.shape, 8,
-                [&](uint64_t &extent) { extent = reader.u64(); });
-  };
   plan.arenaBytes = reader.u64();
   plan.constantBytes = reader.u64();
   for (auto *tensors : {&plan.states, &plan.inputs, &plan.outputs})
-    reader.list(*tensors, 12, tensor);
+    readTensors(reader, *tensors);
   reader.list(plan.messages, 4, string);
   reader.list(plan.kernels, 20, [&](Kernel &kernel) {
     kernel.name = reader.string();
@@ -102,20 +55,6 @@ void parse(ByteReader &reader, Plan &plan) {
       buffer.offset = reader.u64();
     });
   });
-}
-
-Error checkTensor(const Tensor &tensor) {
-  if (!isUTF8(tensor.name))
-    return "has a name that is not UTF-8";
-  uint64_t bytes = getElementBytes(tensor.element);
-  if (!bytes)
-    return "has elements of an unknown type";
-  for (uint64_t extent : tensor.shape) {
-    if (extent > mostBytes / bytes)
-      return "has more than 2^48 bytes";
-    bytes *= extent ? extent : 1;
-  }
-  return {};
 }
 
 /// Sets `bytes` to the size of the memory in which a buffer lies; returns false
@@ -183,16 +122,6 @@ Error checkLaunch(const Plan &plan, const Launch &launch) {
   return {};
 }
 
-/// Returns the first error that `check` returns for an element, prefixed with
-/// `what` and the index of the element.
-template <typename T, typename Check>
-Error checkEach(const char *what, const std::vector<T> &elements, Check check) {
-  for (size_t i = 0; i < elements.size(); ++i)
-    if (Error error = check(elements[i]); !error.empty())
-      return what + std::to_string(i) + " " + error;
-  return {};
-}
-
 /// Returns an error if a number in the plan is out of range or a text is not
 /// UTF-8.
 Error check(const Plan &plan) {
@@ -218,13 +147,6 @@ Error check(const Plan &plan) {
 
 } // namespace
 
-uint64_t Tensor::getBytes() const {
-  uint64_t bytes = getElementBytes(element);
-  for (uint64_t extent : shape)
-    bytes *= extent;
-  return bytes;
-}
-
 std::string repro_runtime::writePlan(const Plan &plan) {
   ByteWriter writer;
   auto string = [&](const std::string &text) { writer.string(text); };
@@ -232,18 +154,13 @@ std::string repro_runtime::writePlan(const Plan &plan) {
     for (uint32_t size : sizes)
       writer.u32(size);
   };
-  auto tensor = [&](const Tensor &tensor) {
-    writer.string(tensor.name);
-    writer.string(tensor.element);
-    writer.list(tensor.shape, [&](uint64_t extent) { writer.u64(extent); });
-  };
   writer.bytes.append(planMagic, sizeof planMagic);
   writer.u32(planVersion);
   writer.u32(uint32_t(plan.processor));
   writer.u64(plan.arenaBytes);
   writer.u64(plan.constantBytes);
   for (auto *tensors : {&plan.states, &plan.inputs, &plan.outputs})
-    writer.list(*tensors, tensor);
+    writeTensors(writer, *tensors);
   writer.list(plan.messages, string);
   writer.list(plan.kernels, [&](const Kernel &kernel) {
     writer.string(kernel.name);

@@ -113,8 +113,8 @@ def Launch_ViewOp : Launch_Op<"view", [
     The result begins `offset` bytes after the first byte of the source and has
     any element type and any static strides. It lies within the source, in the
     same memory space. The operation contains the offset, not the type, so that
-    one kernel accepts views with different offsets. A view of a view is written as a view of the first
-    buffer.
+    one kernel accepts views with different offsets. A view of a view is written
+    as a view of the first buffer.
 
     ```mlir
     func.func @example(%x: memref<8xf32>) {

@@ -13,6 +13,7 @@
 
 #include "Codegen/CPU/Passes.h"
 
+#include "dialects/Cores/IR/Cores.h"
 #include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -34,8 +35,9 @@ struct VerifyLowered
 
 /// Returns the reason why the bits of `op` are not defined; empty if they are.
 static std::string findFault(Operation *op) {
-  // Operations of the launch plan are allowed because they compute nothing.
-  if (!isa<LLVM::LLVMDialect, launch::LaunchDialect>(op->getDialect()) &&
+  // Operations of plans are allowed because they compute nothing.
+  if (!isa<LLVM::LLVMDialect, launch::LaunchDialect, cores::CoresDialect>(
+          op->getDialect()) &&
       !isa<ModuleOp>(op))
     return "is not of the LLVM dialect";
   if (auto fast = dyn_cast<LLVM::FastmathFlagsInterface>(op))

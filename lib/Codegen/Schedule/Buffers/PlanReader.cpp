@@ -57,9 +57,10 @@ static ::repro_runtime::Tensor describe(Value buffer, Attribute name) {
   return tensor;
 }
 
-/// Translates the plan's states, inputs, outputs, arena size and messages.
-static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
-  const Attribute *name = plan.getNames().begin();
+void mlir::repro::translateTensors(PlanOpInterface plan,
+                                   ::repro_runtime::Plan &result) {
+  ArrayAttr names = plan.getNames();
+  const Attribute *name = names.begin();
   auto translate = [&](ArrayRef<BlockArgument> buffers,
                        std::vector<::repro_runtime::Tensor> &tensors) {
     for (BlockArgument buffer : buffers)

@@ -35,12 +35,16 @@ FailureOr<TranslatedPlan> translatePlan(ModuleOp module,
                                         ::repro_runtime::Processor processor,
                                         DescribeKernel describe);
 
-/// Finds where the buffers of a launch plan are located.
+/// Translates the plan's states, inputs, outputs, arena size and messages.
+void translateTensors(launch::PlanOpInterface plan,
+                      ::repro_runtime::Plan &result);
+
+/// Finds where the buffers of a plan are located.
 class PlanReader {
 public:
-  explicit PlanReader(launch::PlanOp plan) : plan(plan) {}
+  explicit PlanReader(launch::PlanOpInterface plan) : plan(plan) {}
 
-  /// Returns the location of a buffer that a launch passes to its kernel.
+  /// Returns the location of a buffer of the plan, or of a view of one.
   /// Assigns a location to a constant at its first use.
   FailureOr<::repro_runtime::BufferRef> locate(Value buffer);
 
@@ -48,7 +52,7 @@ public:
   std::string takeConstants() { return std::move(constants); }
 
 private:
-  launch::PlanOp plan;
+  launch::PlanOpInterface plan;
   llvm::DenseMap<Operation *, uint64_t> offsets;
   std::string constants;
 };
