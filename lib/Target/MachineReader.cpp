@@ -7,23 +7,16 @@
 
 #include "Target/MachineReader.h"
 
+#include "Target/DescriptionReader.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-constexpr size_t mostFileBytes = 65536;
-/// The maximum nesting of JSON values, which limits the recursion of the
-/// parser.
-constexpr unsigned deepestNesting = 8;
-
 /// An integer parameter of a machine and its permitted range. The range bounds
 /// scratch memory, which grows with the sizes of caches. Unsuitable values
 /// within the range only make code slow.
@@ -94,112 +87,15 @@ struct Form<Architecture> {
 };
 } // namespace
 
-static LogicalResult fail(std::string &error, const Twine &message) {
-  error = message.str();
-  return failure();
-}
-
-/// Quotes the beginning of a text from the file, on one line, for an error
-/// message.
-static std::string quote(StringRef text) {
-  constexpr size_t most = 60;
-  std::string quoted = "'";
-  llvm::raw_string_ostream stream(quoted);
-  llvm::printEscapedString(text.take_front(most), stream);
-  stream << (text.size() > most ? "...'" : "'");
-  return quoted;
-}
-
-/// Counts the members of all objects in the tree. If the text has more members,
-/// some object has a key twice.
-static size_t countMembers(const llvm::json::Value &value) {
-  size_t count = 0;
-  if (const llvm::json::Object *object = value.getAsObject())
-    for (const auto &member : *object)
-      count += 1 + countMembers(member.second);
-  if (const llvm::json::Array *array = value.getAsArray())
-    for (const llvm::json::Value &element : *array)
-      count += countMembers(element);
-  return count;
-}
-
-static FailureOr<llvm::json::Object> parseObject(StringRef text,
-                                                 std::string &error) {
-  if (text.size() > mostFileBytes)
-    return fail(error, "expected at most " + Twine(mostFileBytes) +
-                           " bytes, got " + Twine(text.size()));
-  unsigned depth = 0;
-  size_t members = 0;
-  bool inString = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (inString) {
-      if (c == '\\')
-        ++i;
-      inString = c != '"';
-      continue;
-    }
-    inString = c == '"';
-    members += c == ':';
-    if (c == '{' || c == '[') {
-      if (++depth > deepestNesting)
-        return fail(error, "expected at most " + Twine(deepestNesting) +
-                               " nested objects");
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (!value) {
-    std::string reason = llvm::toString(value.takeError());
-    return fail(error, "expected JSON: " + StringRef(reason).split('\n').first);
-  }
-  if (countMembers(*value) != members)
-    return fail(error, "expected each key of an object once");
-  llvm::json::Object *object = value->getAsObject();
-  if (!object)
-    return fail(error, "expected an object");
-  return std::move(*object);
-}
-
-/// Checks that every key of `object` is in `keys`, and that `object` has every
-/// key in `required`.
-static LogicalResult checkKeys(const llvm::json::Object &object,
-                               const Twine &place, ArrayRef<StringRef> keys,
-                               ArrayRef<StringRef> required,
-                               std::string &error) {
-  SmallVector<StringRef> unknown;
-  for (const auto &member : object)
-    if (!llvm::is_contained(keys, StringRef(member.first)))
-      unknown.push_back(member.first);
-  // Sort the names, because the iteration order of a JSON object depends on
-  // hashes.
-  llvm::sort(unknown);
-  if (!unknown.empty())
-    return fail(error, place + "unknown key " + quote(unknown.front()) +
-                           ", expected one of " + llvm::join(keys, ", "));
-  for (StringRef key : required)
-    if (!object.get(key))
-      return fail(error, place + "expected the key '" + key + "'");
-  return success();
-}
-
 template <typename T>
 static LogicalResult readSize(const llvm::json::Value &value,
                               const Size<T> &size, T &machine,
                               std::string &error) {
   std::string place = ("sizes." + size.key + ": ").str();
-  const llvm::json::Object *number = value.getAsObject();
-  if (!number)
-    return fail(error, place + "expected an object with 'value' and 'source'");
-  if (failed(checkKeys(*number, place, {"value", "source"}, {"value", "source"},
-                       error)))
+  FailureOr<const llvm::json::Value *> number = readEntry(value, place, error);
+  if (failed(number))
     return failure();
-  std::optional<StringRef> source = number->getString("source");
-  if (!source || source->trim().empty())
-    return fail(error, place + "expected a source that says where the value "
-                               "is from");
-  std::optional<int64_t> given = number->getInteger("value");
+  std::optional<int64_t> given = (*number)->getAsInteger();
   if (!given || *given < size.least || *given > size.most ||
       (size.isPowerOfTwo && !llvm::isPowerOf2_64(*given))) {
     std::string found = "no integer";
@@ -307,34 +203,20 @@ static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
   auto describe = [&](const Twine &reason) {
     return fail(error, path + ": " + reason);
   };
-  // Reading a device or a pipe might never end, so accept only regular files.
-  if (!llvm::sys::fs::is_regular_file(path))
-    return describe("expected a file that describes a machine");
-  uint64_t bytes = 0;
-  if (llvm::sys::fs::file_size(path, bytes) || bytes > mostFileBytes)
-    return describe("expected at most " + Twine(mostFileBytes) + " bytes");
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                  /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return describe(buffer.getError().message());
   std::string reason;
-  FailureOr<llvm::json::Object> description =
-      parseObject((*buffer)->getBuffer(), reason);
+  FailureOr<std::string> text = readFileText(path, reason);
+  if (failed(text))
+    return describe(reason);
+  FailureOr<llvm::json::Object> description = parseObject(*text, reason);
   if (failed(description) ||
       failed(checkKeys(*description, "", {"extends", "sizes", "performance"},
                        {"extends", "sizes"}, reason)))
     return describe(reason);
   StringRef name = description->getString("extends").value_or("");
-  const T *base = llvm::find_if(
-      machines, [&](const T &other) { return other.name == name; });
-  if (base == machines.end())
-    return describe(
-        "extends: expected one of " +
-        llvm::join(llvm::map_range(machines,
-                                   [](const T &other) { return other.name; }),
-                   ", ") +
-        ", got " + quote(name));
+  const T *base = findByName(machines, name);
+  if (!base)
+    return describe("extends: expected one of " + listNames(machines) +
+                    ", got " + quote(name));
   T machine = *base;
   machine.description = path.str();
   if (failed(readSizes(*description, /*extends=*/true, machine, reason)))

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Reads descriptions in the format of docs/schemas/machine.schema.json. A
-// description that `extends` another changes only sizes, so it never changes
-// which machines can run the code.
+// description that `extends` a level or an architecture changes only sizes, so
+// it never changes which machines can run the code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,7 @@
 
 #include "Target/Architecture.h"
 #include "Target/Level.h"
+#include "Target/ManyCore.h"
 
 namespace mlir::repro {
 
@@ -31,12 +32,20 @@ LogicalResult readMachine(StringRef text, Architecture &machine,
 std::string readMachineKind(StringRef text);
 
 /// Reads the user's file at `path`, which describes a machine by its
-/// differences from one of `machines`. On failure, sets `error` to one reason.
+/// differences from one of `machines`. The description of a machine of many
+/// cores may also be complete. On failure, sets `error` to one reason.
 FailureOr<Level> readMachineFile(StringRef path, ArrayRef<Level> machines,
                                  std::string &error);
 FailureOr<Architecture> readMachineFile(StringRef path,
                                         ArrayRef<Architecture> machines,
                                         std::string &error);
+FailureOr<ManyCore> readMachineFile(StringRef path, ArrayRef<ManyCore> machines,
+                                    std::string &error);
+
+/// Reads the description of a machine of many cores, which is complete or
+/// extends one of `machines`. On failure, sets `error` to one reason.
+FailureOr<ManyCore> readManyCore(StringRef text, ArrayRef<ManyCore> machines,
+                                 std::string &error);
 
 } // namespace mlir::repro
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Target/DescriptionReader.h"
 #include "Target/MachineReader.h"
+#include "Target/ManyCore.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/TargetParser/Host.h"
@@ -25,6 +25,7 @@ struct Description {
 struct Machines {
   std::vector<Level> levels;
   std::vector<Architecture> architectures;
+  std::vector<ManyCore> manyCores;
 
   Machines();
 
@@ -35,9 +36,22 @@ private:
     T machine;
     machine.name = machine.description = description.name.str();
     if (failed(readMachine(description.text, machine, error)))
-      llvm::report_fatal_error("machine " + Twine(description.name) + ": " +
-                               error);
+      refuse(description, error);
     machines.push_back(std::move(machine));
+  }
+  void addManyCore(const Description &description) {
+    std::string error;
+    FailureOr<ManyCore> machine =
+        readManyCore(description.text, manyCores, error);
+    if (failed(machine))
+      refuse(description, error);
+    machine->name = description.name.str();
+    manyCores.push_back(std::move(*machine));
+  }
+  [[noreturn]] static void refuse(const Description &description,
+                                  const Twine &error) {
+    llvm::report_fatal_error("machine " + Twine(description.name) + ": " +
+                             error);
   }
 };
 } // namespace
@@ -53,9 +67,10 @@ Machines::Machines() {
       add(description, levels);
     else if (kind == "gpu")
       add(description, architectures);
+    else if (kind == "cores")
+      addManyCore(description);
     else
-      llvm::report_fatal_error("machine " + Twine(description.name) +
-                               ": unknown kind '" + kind + "'");
+      refuse(description, "unknown kind '" + kind + "'");
   }
 }
 
@@ -65,28 +80,14 @@ static const Machines &getMachines() {
 }
 
 template <typename T>
-static const T *find(ArrayRef<T> machines, StringRef name) {
-  const T *found = llvm::find_if(
-      machines, [&](const T &machine) { return machine.name == name; });
-  return found == machines.end() ? nullptr : found;
-}
-
-template <typename T>
-static std::string list(ArrayRef<T> machines) {
-  return llvm::join(
-      llvm::map_range(machines, [](const T &machine) { return machine.name; }),
-      ", ");
-}
-
-template <typename T>
 static FailureOr<T> get(ArrayRef<T> machines, StringRef kind,
                         StringRef nameOrPath, std::string &error) {
   if (nameOrPath.ends_with(".json"))
     return readMachineFile(nameOrPath, machines, error);
-  if (const T *machine = find(machines, nameOrPath))
+  if (const T *machine = findByName(machines, nameOrPath))
     return *machine;
   error = ("unknown " + kind + " '" + nameOrPath + "', expected one of " +
-           list(machines))
+           listNames(machines))
               .str();
   return failure();
 }
@@ -94,7 +95,7 @@ static FailureOr<T> get(ArrayRef<T> machines, StringRef kind,
 ArrayRef<Level> mlir::repro::getLevels() { return getMachines().levels; }
 
 const Level *mlir::repro::findLevel(StringRef name) {
-  return find(getLevels(), name);
+  return findByName(getLevels(), name);
 }
 
 FailureOr<Level> mlir::repro::getLevel(StringRef nameOrPath,
@@ -102,7 +103,7 @@ FailureOr<Level> mlir::repro::getLevel(StringRef nameOrPath,
   return get(getLevels(), "CPU level", nameOrPath, error);
 }
 
-std::string mlir::repro::listLevels() { return list(getLevels()); }
+std::string mlir::repro::listLevels() { return listNames(getLevels()); }
 
 ArrayRef<Architecture> mlir::repro::getArchitectures() {
   return getMachines().architectures;
@@ -128,8 +129,19 @@ FailureOr<Architecture> mlir::repro::getArchitecture(StringRef description,
 }
 
 std::string mlir::repro::listArchitectures() {
-  return list(getArchitectures());
+  return listNames(getArchitectures());
 }
+
+ArrayRef<ManyCore> mlir::repro::getManyCores() {
+  return getMachines().manyCores;
+}
+
+FailureOr<ManyCore> mlir::repro::getManyCore(StringRef nameOrPath,
+                                             std::string &error) {
+  return get(getManyCores(), "machine of many cores", nameOrPath, error);
+}
+
+std::string mlir::repro::listManyCores() { return listNames(getManyCores()); }
 
 bool mlir::repro::runsOnHost(const Level &level) {
   const Level &host = getHostLevel();
