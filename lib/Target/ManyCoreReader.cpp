@@ -10,9 +10,10 @@
 #include "Target/ManyCore.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <variant>
 
 using namespace mlir;
@@ -91,7 +92,18 @@ static constexpr Number numbers[] = {
     {"calibration", "dram_efficiency", &ManyCore::dramEfficiency, 1e-3, 1},
 };
 
-/// Reads a number of at most `most`. `isWhole` excludes fractions.
+/// Returns a short text of a number for an error message.
+static std::string show(double number) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (number == std::floor(number) && std::abs(number) <= 0x1p53)
+    stream << int64_t(number);
+  else
+    stream << llvm::format("%g", number);
+  return text;
+}
+
+/// Reads a number within the bounds. `isWhole` excludes fractions.
 static FailureOr<double> readNumber(const llvm::json::Value &entry,
                                     const Twine &place, double least,
                                     double most, bool isWhole,
@@ -103,12 +115,10 @@ static FailureOr<double> readNumber(const llvm::json::Value &entry,
   if (given && *given >= least && *given <= most &&
       (!isWhole || (*value)->getAsInteger()))
     return *given;
-  std::string found = given ? llvm::formatv("{0:g}", *given) : "no number";
   return fail(error, place + "expected " +
-                         (isWhole ? "a whole number" : "a number") +
-                         llvm::formatv(" from {0:g} to {1:g}, got {2}", least,
-                                       most, found)
-                             .str());
+                         (isWhole ? "a whole number" : "a number") + " from " +
+                         show(least) + " to " + show(most) + ", got " +
+                         (given ? show(*given) : "no number"));
 }
 
 /// Reads a point of the grid of a chip, whose extents are known.

@@ -17,6 +17,7 @@ namespace nb = nanobind;
 void bindCPU(nb::module_ &m);
 void bindEmulator(nb::module_ &m);
 void bindGPU(nb::module_ &m);
+void bindMachines(nb::module_ &m);
 void bindPartialHash(nb::module_ &m);
 
 /// Appends a line to the std::string that `userData` points to.
@@ -72,6 +73,7 @@ NB_MODULE(_repro, m) {
   bindCPU(m);
   bindEmulator(m);
   bindGPU(m);
+  bindMachines(m);
   bindPartialHash(m);
   m.def(
       "program_hash",
