@@ -8,6 +8,7 @@
 #include "Pipelines/Registration.h"
 
 #include "Codegen/CPU/Passes.h"
+#include "Codegen/Cores/Lowering/Passes.h"
 #include "Codegen/Functions/Passes.h"
 #include "Codegen/GPU/Passes.h"
 #include "Codegen/Schedule/Buffers/Passes.h"
@@ -80,6 +81,7 @@ void repro::registerPasses() {
     registerPass([] { return createConvertNVVMToLLVMPass(); });
     registerCPUPipelines();
     registerGPUPipelines();
+    registerReproCoresLoweringPasses();
     registerReproCPUPasses();
     registerReproGPUPasses();
     registerReproConversionPasses();

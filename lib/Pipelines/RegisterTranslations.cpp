@@ -7,6 +7,7 @@
 
 #include "Pipelines/Registration.h"
 
+#include "Codegen/Cores/Lowering/EmitCores.h"
 #include "Codegen/GPU/Lowering/ReadDevicePlan.h"
 #include "Pipelines/CPU.h"
 
@@ -20,22 +21,30 @@ void repro::registerTranslations() {
   static llvm::cl::opt<std::string> level(
       "level", llvm::cl::desc("the CPU level that the kernels are made for"),
       llvm::cl::init("x86-64-v3"));
+  // Translates the code of a module for the CPU level.
+  auto translate = [](auto translateForLevel) {
+    return [=](ModuleOp module, raw_ostream &stream) -> LogicalResult {
+      const Level *found = findLevel(level);
+      if (!found)
+        return module.emitError("unknown CPU level '")
+               << level << "', expected one of " << listLevels();
+      FailureOr<std::string> bytes =
+          translateForLevel(module, *found, /*jobs=*/1);
+      if (failed(bytes))
+        return failure();
+      stream << *bytes;
+      return success();
+    };
+  };
   static TranslateFromMLIRRegistration artifact(
       "launch-to-artifact",
       "what the pipeline 'cpu' leaves to the bytes that the executor runs",
-      [](ModuleOp module, raw_ostream &stream) -> LogicalResult {
-        const Level *found = findLevel(level);
-        if (!found)
-          return module.emitError("unknown CPU level '")
-                 << level << "', expected one of " << listLevels();
-        FailureOr<std::string> bytes =
-            translateToArtifact(module, *found, /*jobs=*/1);
-        if (failed(bytes))
-          return failure();
-        stream << *bytes;
-        return success();
-      },
-      registerDialects);
+      translate(translateToArtifact), registerDialects);
+  static TranslateFromMLIRRegistration corePlan(
+      "cores-to-plan",
+      "a plan of many cores with lowered kernels to the bytes that the "
+      "simulator runs",
+      translate(translateToCorePlan), registerDialects);
   static TranslateFromMLIRRegistration plan(
       "launch-to-plan",
       "the launches that the pipeline 'gpu' leaves to those of a bundle",
