@@ -204,7 +204,7 @@ static LogicalResult readChannels(const llvm::json::Object &description,
     const llvm::json::Object *object = (*channels)[i].getAsObject();
     if (!object)
       return fail(error, place + ": expected an object");
-    ArrayRef<StringRef> keys = {"at", "bytes_per_second", "latency_seconds"};
+    constexpr StringRef keys[] = {"at", "bytes_per_second", "latency_seconds"};
     if (failed(checkKeys(*object, place + ": ", keys, keys, error)))
       return failure();
     FailureOr<const llvm::json::Value *> at =
