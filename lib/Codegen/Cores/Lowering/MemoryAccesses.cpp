@@ -17,7 +17,7 @@ MemoryAccesses::MemoryAccesses(int64_t bytes) {
   // The largest level has one bin.
   constexpr unsigned levelBits = 3 * (numLevels - 1);
   unsigned bits = llvm::Log2_64_Ceil(std::max<int64_t>(bytes, 1));
-  constexpr unsigned leastBits = 6;
+  constexpr unsigned leastBits = 9;
   shift = std::max(bits > levelBits ? bits - levelBits : 0, leastBits);
   size_t count = 0;
   for (unsigned level = 0; level < numLevels; ++level) {

@@ -48,7 +48,8 @@ struct Addition {
   unsigned start; ///< the release or the send
   unsigned end;   ///< the release, or the wait for the send
   Operation *op;
-  /// The clock of the program at `start`; null before the run gets there.
+  /// The clock of the program at `start`, from then until an acquire counts
+  /// the addition.
   std::shared_ptr<const Clock> clock;
 };
 
@@ -343,8 +344,11 @@ bool PlanVerifier::acquire(Program &program, AcquireOp op) {
   if (counter.value < op.getCount())
     return false;
   auto clock = std::make_shared<Clock>(*program.clock);
-  // What is ordered before one of the additions that the acquire counts.
+  // What is ordered before one of the additions that the acquire counts. If an
+  // earlier acquire counted the addition, the clock contains this already.
   auto join = [&](const Addition &addition) {
+    if (!addition.clock)
+      return;
     for (auto [value, other] : llvm::zip_equal(*clock, *addition.clock))
       value = std::max(value, other);
     unsigned &own = (*clock)[addition.program];
@@ -355,6 +359,9 @@ bool PlanVerifier::acquire(Program &program, AcquireOp op) {
     join(counter.additions[op.getCount() - 1]);
   else
     llvm::for_each(counter.additions, join);
+  for (Addition &addition :
+       MutableArrayRef(counter.additions).take_front(op.getCount()))
+    addition.clock.reset();
   program.clock = std::move(clock);
   return true;
 }
