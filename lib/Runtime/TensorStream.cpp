@@ -1,4 +1,5 @@
-//===- TensorStream.cpp - What all plans contain ---------------------------===//
+//===- TensorStream.cpp - What all plans contain
+//---------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

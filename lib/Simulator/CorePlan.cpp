@@ -205,8 +205,8 @@ bool fits(uint64_t offset, uint64_t bytes, uint64_t available) {
 }
 
 std::string describeRange(uint64_t offset, uint64_t bytes, uint64_t available) {
-  return toText(bytes) + " bytes at byte " + toText(offset) + " of a memory of " +
-         toText(available);
+  return toText(bytes) + " bytes at byte " + toText(offset) +
+         " of a memory of " + toText(available);
 }
 
 /// Checks one program after the other: its operations in their order.
@@ -221,9 +221,8 @@ public:
     if (Error error = checkMemory(); !error.empty())
       return error;
     for (size_t i = 0; i < program.ops.size(); ++i)
-      if (Error error =
-              std::visit([&](const auto &op) { return check(op); },
-                         program.ops[i]);
+      if (Error error = std::visit([&](const auto &op) { return check(op); },
+                                   program.ops[i]);
           !error.empty())
         return "operation " + toText(i) + " " + error;
     for (size_t i = 0; i < isAwaited.size(); ++i)
@@ -281,9 +280,8 @@ private:
                   const std::vector<uint64_t> &strides) {
     uint64_t available = 0;
     if (!findMemory(place, available))
-      return "is of a buffer of number " + toText(place.index) +
-             " in memory " + toText(uint32_t(place.memory)) +
-             ", which does not exist";
+      return "is of a buffer of number " + toText(place.index) + " in memory " +
+             toText(uint32_t(place.memory)) + ", which does not exist";
     uint64_t bytes = copy.elementBytes;
     for (size_t i = 0; i < strides.size(); ++i) {
       if (!copy.extents[i])

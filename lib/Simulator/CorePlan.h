@@ -66,7 +66,7 @@ struct TileKernel {
   uint64_t items = 0;        ///< the work items [0, items) of a run
   uint64_t scratchBytes = 0; ///< aligned to 64 bytes
   uint64_t codeBytes = 0;
-  uint64_t cycles = 0; ///< predicted for a run of all items
+  uint64_t cycles = 0;    ///< predicted for a run of all items
   bool hasChecks = false; ///< whether the kernel may write the error word (E1)
   std::vector<KernelBuffer> buffers;
 };
@@ -118,7 +118,7 @@ struct Check {
 
 using CoreOp = std::variant<Copy, Wait, Run, Send, Release, Acquire, Check>;
 
-/// What one core does in a step.
+/// The program of one core.
 struct CoreProgram {
   Core core;
   uint64_t localBytes = 0;    ///< of the core's data memory

@@ -29,30 +29,25 @@ inline CorePlan makeCorePlan() {
   plan.objects = {"code", ""};
 
   // A tile of 4 x 4 elements of the state.
-  Copy load{{Memory::State, 0, 16}, {Memory::Local, 0, 0}, 4, {4, 4}, {32, 4},
+  Copy load{{Memory::State, 0, 16},
+            {Memory::Local, 0, 0},
+            4,
+            {4, 4},
+            {32, 4},
             {16, 4}};
   CoreProgram sender{{0, 0}, 1024, 512, 128, 1016, {}};
-  sender.ops = {load,
-                Wait{0},
-                Copy{{Memory::Constant, 0, 56},
-                     {Memory::Local, 0, 96},
-                     8,
-                     {},
-                     {},
-                     {}},
-                Wait{1},
-                Run{0, {0, 64}},
-                Send{64, 32, {{1, 2}}, 992, 5},
-                Copy{{Memory::Local, 0, 64},
-                     {Memory::Arena, 0, 120},
-                     1,
-                     {8},
-                     {1},
-                     {1}},
-                Wait{3},
-                Wait{2},
-                Release{{{1, 2}, {0, 0}}, 4000000000},
-                Acquire{4000000000, 1}};
+  sender.ops = {
+      load,
+      Wait{0},
+      Copy{{Memory::Constant, 0, 56}, {Memory::Local, 0, 96}, 8, {}, {}, {}},
+      Wait{1},
+      Run{0, {0, 64}},
+      Send{64, 32, {{1, 2}}, 992, 5},
+      Copy{{Memory::Local, 0, 64}, {Memory::Arena, 0, 120}, 1, {8}, {1}, {1}},
+      Wait{3},
+      Wait{2},
+      Release{{{1, 2}, {0, 0}}, 4000000000},
+      Acquire{4000000000, 1}};
   CoreProgram receiver{{1, 2}, 1024, 0, 0, 1008, {}};
   receiver.ops = {Acquire{5, 1}, Acquire{4000000000, 1}, Check{1000, 3},
                   Run{1, {}}};

@@ -62,8 +62,8 @@ static void testRoundTrip() {
   EXPECT((copy.fromStrides == std::vector<uint64_t>{32, 4}));
   EXPECT((copy.toStrides == std::vector<uint64_t>{16, 4}));
   EXPECT(std::get<Wait>(program.ops[3]).transfer == 1);
-  EXPECT((std::get<Run>(program.ops[4]).offsets ==
-          std::vector<uint64_t>{0, 64}));
+  EXPECT(
+      (std::get<Run>(program.ops[4]).offsets == std::vector<uint64_t>{0, 64}));
   const auto &send = std::get<Send>(program.ops[5]);
   EXPECT(send.from == 64 && send.bytes == 32 && send.to == 992);
   EXPECT(send.counter == 5 && (send.cores == std::vector<Core>{{1, 2}}));
@@ -167,7 +167,8 @@ static void testCopies() {
                [](Copy &c) { c.to = {Memory::Input, 0, 0}; });
   testOp<Copy>(6, "writes an input or a constant",
                [](Copy &c) { c.to = {Memory::Constant, 0, 0}; });
-  testOp<Copy>(0, "is of a buffer of number 1 in memory 0, which does not exist",
+  testOp<Copy>(0,
+               "is of a buffer of number 1 in memory 0, which does not exist",
                [](Copy &c) { c.from.index = 1; });
   for (size_t op : {0, 2})
     testOp<Copy>(op, "is of a buffer of number 7 in memory 5",
@@ -184,8 +185,7 @@ static void testCopies() {
                [](Copy &c) { c.fromStrides[1] = ~uint64_t(0); });
   testOp<Copy>(0, "is of more than 2^48 bytes",
                [](Copy &c) { c.extents = {tooMuch, tooMuch}; });
-  testOp<Copy>(0, "writes bytes twice",
-               [](Copy &c) { c.toStrides = {12, 4}; });
+  testOp<Copy>(0, "writes bytes twice", [](Copy &c) { c.toStrides = {12, 4}; });
   testOp<Copy>(0, "writes bytes twice", [](Copy &c) { c.toStrides = {16, 0}; });
   // A read may repeat elements, and the order of the loops is free.
   CorePlan plan = makeCorePlan();
@@ -212,9 +212,8 @@ static void testOtherOps() {
   testOp<Send>(5, "is for no core", [](Send &s) { s.cores.clear(); });
   testOp<Send>(5, "is for core (2, 1), which has no program",
                [](Send &s) { s.cores = {{2, 1}}; });
-  testOp<Send>(5, "is for core (1, 2) twice", [](Send &s) {
-    s.cores = {{1, 2}, {1, 2}};
-  });
+  testOp<Send>(5, "is for core (1, 2) twice",
+               [](Send &s) { s.cores = {{1, 2}, {1, 2}}; });
   testOp<Send>(5, "sends to its own core", [](Send &s) { s.cores = {{0, 0}}; });
   testOp<Send>(5, "sends 32 bytes at byte 993 of a memory of 1024",
                [](Send &s) { s.from = 993; });

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tools translate a canonical program to the artifact and the launch plan that the compiler makes from it."""
+"""The tools translate a canonical program to the artifact and the launch plan that the compiler makes from it. They
+translate a plan of many cores to bytes."""
 
 import subprocess
 from pathlib import Path
@@ -76,6 +77,51 @@ ON_GPU = LAUNCH.format(launch="@device::@kernel(%s) grid [4, 1, 1] block [128, 1
 TOO_WIDE = LAUNCH.format(launch="@device::@kernel(%s) grid [4294967296, 1, 1] block [128, 1, 1]")
 
 
+CORES = """
+llvm.func @kernel(%x: !llvm.ptr, %scratch: !llvm.ptr, %error: !llvm.ptr, %begin: i64, %end: i64){attributes} {{
+{code}
+  llvm.return
+}}
+cores.plan @main machine "{machine}" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {{
+  cores.program at [0, 1] scratch [0, 0] error 64 {{
+  ^bb0(%local: memref<128xi8, #cores.memory<local>>):
+    %x = launch.view %local[0] : memref<128xi8, #cores.memory<local>> to memref<4xi64, #cores.memory<local>>
+    cores.run @kernel(write %x) : memref<4xi64, #cores.memory<local>>
+    {operation}
+  }}
+}}
+"""
+WORK = " attributes {launch.work = #launch.work<items = 1, grain = 1, scratch_bytes = 0>}"
+WORD = "%x{0} = llvm.mlir.constant({0} : i64) : i64\n  llvm.store volatile %x{0}, %x : i64, !llvm.ptr"
+CODE = "\n".join(WORD.format(i) for i in range(200))
+
+
+def cores(attributes: str = WORK, code: str = "", machine: str = "tiny-2x2", operation: str = "") -> str:
+    return CORES.format(attributes=attributes, code=code, machine=machine, operation=operation)
+
+
+def test_core_plan() -> None:
+    plan = run("repro-translate", "--cores-to-plan", "--level=x86-64-v2", text=cores().encode())
+    assert plan.startswith(b"reprocore\0\0\0\1\0\0\0") and b"\x7fELF" in plan
+
+
+def test_code_memory(tmp_path: Path) -> None:
+    """The code of 200 stores has more than 1,024 bytes."""
+    machine = tmp_path / "small.json"
+    machine.write_text(
+        '{"kind": "cores", "extends": "tiny-2x2",'
+        ' "core": {"code_bytes": {"value": 1024, "source": "assumption: a small core for a test"}}}'
+    )
+    text = cores(code=CODE, machine=str(machine)).encode()
+    result = subprocess.run([TOOLS / "repro-translate", "--cores-to-plan"], input=text, capture_output=True)
+    assert result.returncode != 0 and not result.stdout
+    assert "runs 1 kernels with" in result.stderr.decode()
+    assert f"bytes of code, but a core of machine '{machine}' has 1024" in result.stderr.decode()
+
+
+READ_TOO = "cores.run @kernel(read|write %x) : memref<4xi64, #cores.memory<local>>"
+
+
 @pytest.mark.parametrize(
     ("module", "options", "error"),
     [
@@ -85,6 +131,20 @@ TOO_WIDE = LAUNCH.format(launch="@device::@kernel(%s) grid [4294967296, 1, 1] bl
         (ON_CPU, ["--launch-to-artifact"], "expected a kernel that repro-expand-kernels expanded"),
         (ON_CPU, ["--launch-to-plan"], "expected a launch of a device kernel, which repro-expand-device-kernels makes"),
         (ON_GPU, ["--launch-to-artifact"], "expected a launch of a kernel without a grid"),
+        (PROGRAM, ["--cores-to-plan"], "expected one 'cores.plan', which repro-map-schedule makes of a launch plan"),
+        (cores(), ["--cores-to-plan", "--level=z80"], "unknown CPU level 'z80'"),
+        (cores(attributes=""), ["--cores-to-plan"], "expected a kernel that repro-expand-kernels expanded"),
+        (cores(machine="none"), ["--cores-to-plan"], "unknown machine of many cores 'none'"),
+        (
+            cores(operation=READ_TOO),
+            ["--cores-to-plan"],
+            "has buffers of other types or accesses than an earlier run",
+        ),
+        (
+            cores(attributes=WORK.replace("bytes = 0", "bytes = 64")),
+            ["--cores-to-plan"],
+            "operation 0 runs a kernel with 64 bytes of scratch memory, of 0",
+        ),
         (TOO_WIDE, ["--launch-to-plan"], "expected a grid, a block and shared memory of sizes below 2^31"),
     ],
 )

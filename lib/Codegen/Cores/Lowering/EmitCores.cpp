@@ -57,8 +57,7 @@ private:
 };
 } // namespace
 
-static std::vector<sim::Core>
-toCores(ArrayRef<std::array<int64_t, 2>> points) {
+static std::vector<sim::Core> toCores(ArrayRef<std::array<int64_t, 2>> points) {
   std::vector<sim::Core> cores;
   for (auto [x, y] : points)
     cores.push_back({uint32_t(x), uint32_t(y)});
@@ -112,9 +111,9 @@ FailureOr<sim::TileKernel> PlanTranslator::describe(RunOp run) {
   kernel.hasChecks = hasChecks(function);
   for (auto [buffer, access] :
        llvm::zip_equal(run.getBuffers(), run.getAccesses()))
-    kernel.buffers.push_back({uint64_t(launch::getBufferBytes(
-                                  cast<MemRefType>(buffer.getType()))),
-                              uint32_t(access)});
+    kernel.buffers.push_back(
+        {uint64_t(launch::getBufferBytes(cast<MemRefType>(buffer.getType()))),
+         uint32_t(access)});
   return kernel;
 }
 
@@ -218,9 +217,8 @@ LogicalResult PlanTranslator::translate(ProgramOp op) {
             })
             .Case([&](CheckOp check) {
               auto words = cast<MemRefType>(check.getWords().getType());
-              return sim::CoreOp(
-                  sim::Check{getLocalOffset(check.getWords()),
-                             uint64_t(words.getNumElements())});
+              return sim::CoreOp(sim::Check{getLocalOffset(check.getWords()),
+                                            uint64_t(words.getNumElements())});
             })
             .Default([](Operation *op) -> Result {
               return op->emitError("expected an operation of a core");
@@ -274,8 +272,8 @@ LogicalResult PlanTranslator::translateCode(const Level &level, unsigned jobs) {
   std::vector<std::string> names;
   for (const sim::TileKernel &kernel : plan.kernels)
     names.push_back(kernel.name);
-  FailureOr<SmallVector<std::string>> objects = emitObjects(
-      cast<ModuleOp>(op->getParentOp()), names, level, jobs);
+  FailureOr<SmallVector<std::string>> objects =
+      emitObjects(cast<ModuleOp>(op->getParentOp()), names, level, jobs);
   if (failed(objects))
     return failure();
   llvm::StringMap<uint64_t> sizes;

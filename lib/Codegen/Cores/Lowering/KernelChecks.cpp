@@ -20,7 +20,6 @@ bool cores::hasChecks(FunctionOpInterface kernel) {
   if (!launch::KernelSignature(kernel).getError().use_empty())
     return true;
   // Before the expansion, checks are assertions.
-  return kernel
-      .walk([](cf::AssertOp) { return WalkResult::interrupt(); })
+  return kernel.walk([](cf::AssertOp) { return WalkResult::interrupt(); })
       .wasInterrupted();
 }

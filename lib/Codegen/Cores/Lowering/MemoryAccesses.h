@@ -36,10 +36,10 @@ public:
 
   using IsBefore = function_ref<bool(const Access &earlier)>;
 
-  /// Adds an access. No access that is added later is ordered before it. Returns
-  /// an access with which the new one conflicts: the accesses have a byte in
-  /// common, one of them writes, and the other one is not ordered before the new
-  /// one.
+  /// Adds an access. No access that is added later is ordered before it.
+  /// Returns an access with which the new one conflicts: the accesses have a
+  /// byte in common, one of them writes, and the other one is not ordered
+  /// before the new one.
   std::optional<Access> add(const Access &access, IsBefore isBefore);
 
 private:

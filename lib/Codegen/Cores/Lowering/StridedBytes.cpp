@@ -32,9 +32,8 @@ StridedBytes StridedBytes::get(int64_t offset, MemRefType type) {
     if (size > 1 && stride != 0)
       loops.push_back({stride * bytes.width, size});
   }
-  llvm::stable_sort(loops, [](const Loop &a, const Loop &b) {
-    return a.stride < b.stride;
-  });
+  llvm::stable_sort(
+      loops, [](const Loop &a, const Loop &b) { return a.stride < b.stride; });
   // Merges loops whose bytes follow each other without gaps.
   int64_t extent = bytes.width;
   for (Loop loop : loops) {
@@ -43,7 +42,8 @@ StridedBytes StridedBytes::get(int64_t offset, MemRefType type) {
     if (bytes.loops.empty() && loop.stride == bytes.width)
       bytes.width *= loop.count;
     else if (!bytes.loops.empty() &&
-             loop.stride == bytes.loops.back().stride * bytes.loops.back().count)
+             loop.stride ==
+                 bytes.loops.back().stride * bytes.loops.back().count)
       bytes.loops.back().count *= loop.count;
     else
       bytes.loops.push_back(loop);
@@ -109,7 +109,7 @@ static bool getBox(const StridedBytes &bytes, const Radix &radix,
       return false; // two loops have the same stride
     size = loop.count;
   }
-  // What goes beyond a digit must be whole units of the next one.
+  // The part beyond a digit must be whole units of the next one.
   for (size_t i = radix.size(); i > 0; --i) {
     int64_t most = radix[i - 1] / (i < radix.size() ? radix[i] : 1);
     if (box[i].begin + box[i].size <= most)
@@ -130,7 +130,8 @@ static bool intersects(const StridedBytes &bytes, size_t level, int64_t base,
     return base < end && base + bytes.width > begin;
   StridedBytes::Loop loop = bytes.loops[level];
   int64_t extent = bytes.width; // of one iteration
-  for (const StridedBytes::Loop &inner : ArrayRef(bytes.loops).drop_front(level + 1))
+  for (const StridedBytes::Loop &inner :
+       ArrayRef(bytes.loops).drop_front(level + 1))
     extent += inner.stride * (inner.count - 1);
   int64_t first = std::max<int64_t>(
       llvm::divideFloorSigned(begin - base - extent, loop.stride) + 1, 0);
@@ -168,8 +169,8 @@ bool cores::overlap(const StridedBytes &a, const StridedBytes &b) {
   if (a.loops.empty() && b.loops.empty())
     return true;
   SmallVector<Interval, 7> boxA, boxB;
-  if (Radix radix = getRadix(a, b); !radix.empty() && getBox(a, radix, boxA) &&
-                                    getBox(b, radix, boxB))
+  if (Radix radix = getRadix(a, b);
+      !radix.empty() && getBox(a, radix, boxA) && getBox(b, radix, boxB))
     return llvm::all_of(llvm::zip_equal(boxA, boxB), [](auto pair) {
       auto [x, y] = pair;
       return x.begin < y.begin + y.size && y.begin < x.begin + x.size;

@@ -84,7 +84,8 @@ struct Program {
 
 class PlanVerifier {
 public:
-  explicit PlanVerifier(PlanOp plan) : plan(plan), symbols(plan->getParentOp()) {}
+  explicit PlanVerifier(PlanOp plan)
+      : plan(plan), symbols(plan->getParentOp()) {}
 
   LogicalResult verify() {
     return success(succeeded(readPrograms()) && succeeded(readTransfers()) &&
@@ -135,7 +136,7 @@ struct VerifyCores : public repro::impl::ReproVerifyCoresBase<VerifyCores> {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What no run is needed for
+// Checks before the run
 //===----------------------------------------------------------------------===//
 
 LogicalResult PlanVerifier::readPrograms() {
@@ -181,7 +182,8 @@ LogicalResult PlanVerifier::readTransfers() {
         continue;
       size_t count = llvm::range_size(op->getUsers());
       if (count != 1)
-        return op->emitOpError("expected one 'cores.wait' of the transfer, got ")
+        return op->emitOpError(
+                   "expected one 'cores.wait' of the transfer, got ")
                << count;
       ends[op] = waits.lookup(*op->user_begin());
       if (auto copy = dyn_cast<CopyOp>(op))
@@ -344,8 +346,8 @@ bool PlanVerifier::acquire(Program &program, AcquireOp op) {
   if (counter.value < op.getCount())
     return false;
   auto clock = std::make_shared<Clock>(*program.clock);
-  // What is ordered before one of the additions that the acquire counts. If an
-  // earlier acquire counted the addition, the clock contains this already.
+  // Adds the operations that are ordered before an addition. If an earlier
+  // acquire counted the addition, the clock contains them already.
   auto join = [&](const Addition &addition) {
     if (!addition.clock)
       return;
@@ -378,8 +380,8 @@ LogicalResult PlanVerifier::emitDeadlock() {
     std::string text =
         "core " + toText({program.op.getX(), program.op.getY()}) +
         " waits forever: counter " + std::to_string(op.getCounter()) + " has " +
-        std::to_string(counter.value) + " of " +
-        std::to_string(op.getCount()) + " releases, and the plan makes " +
+        std::to_string(counter.value) + " of " + std::to_string(op.getCount()) +
+        " releases, and the plan makes " +
         std::to_string(counter.additions.size());
     if (!diagnostic)
       diagnostic.emplace(op.emitOpError("is a deadlock: ") << text);
@@ -436,16 +438,16 @@ LogicalResult PlanVerifier::accessRun(RunOp op, unsigned program) {
   llvm::SmallMapVector<std::pair<int64_t, Type>, Use, 8> uses;
   for (auto [index, buffer] : llvm::enumerate(op.getBuffers())) {
     auto view = buffer.getDefiningOp<launch::ViewOp>();
-    Use &use =
-        uses[{view ? int64_t(view.getOffset()) : 0, buffer.getType()}];
+    Use &use = uses[{view ? int64_t(view.getOffset()) : 0, buffer.getType()}];
     use.isWrite |= op.writes(index);
     use.isUnshared |= bool(kernel.getArgAttr(index, "llvm.noalias"));
     ++use.count;
   }
   for (auto [place, use] : uses) {
     if (use.count > 1 && use.isWrite && use.isUnshared)
-      return op.emitOpError("has one buffer for several arguments, one of which "
-                            "'")
+      return op.emitOpError(
+                 "has one buffer for several arguments, one of which "
+                 "'")
              << op.getKernel() << "' declares as llvm.noalias";
     if (failed(accessLocal(
             program,
@@ -515,8 +517,8 @@ LogicalResult PlanVerifier::add(MemoryAccesses &memory, const Access &access) {
   std::optional<Access> conflict =
       memory.add(access, [&](const Access &earlier) {
         return isOrdered(earlier.program, earlier.end) ||
-               (earlier.acquired && isOrdered(earlier.acquired->first,
-                                              earlier.acquired->second));
+               (earlier.acquired &&
+                isOrdered(earlier.acquired->first, earlier.acquired->second));
       });
   if (!conflict)
     return success();
@@ -528,12 +530,12 @@ LogicalResult PlanVerifier::add(MemoryAccesses &memory, const Access &access) {
            toText({op.getX(), op.getY()});
   };
   if (conflict->op == access.op)
-    return access.op->emitOpError("accesses bytes twice, and once writes them: ")
+    return access.op->emitOpError(
+               "accesses bytes twice, and once writes them: ")
            << describe(*conflict) << ", and " << describe(access);
   InFlightDiagnostic diagnostic = access.op->emitOpError("is in a race: ");
   diagnostic << describe(access);
   diagnostic.attachNote(conflict->op->getLoc())
-      << "this operation, which is not ordered before, "
-      << describe(*conflict);
+      << "this operation, which is not ordered before, " << describe(*conflict);
   return diagnostic;
 }

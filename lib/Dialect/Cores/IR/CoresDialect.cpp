@@ -22,10 +22,10 @@ using namespace mlir::repro::cores;
 static ParseResult parseCores(OpAsmParser &parser, DenseI64ArrayAttr &cores);
 static void printCores(OpAsmPrinter &printer, Operation *op,
                        DenseI64ArrayAttr cores);
-static ParseResult parseAccessedBuffers(
-    OpAsmParser &parser,
-    SmallVectorImpl<OpAsmParser::UnresolvedOperand> &buffers,
-    DenseI32ArrayAttr &accesses);
+static ParseResult
+parseAccessedBuffers(OpAsmParser &parser,
+                     SmallVectorImpl<OpAsmParser::UnresolvedOperand> &buffers,
+                     DenseI32ArrayAttr &accesses);
 static void printAccessedBuffers(OpAsmPrinter &printer, Operation *op,
                                  OperandRange buffers,
                                  DenseI32ArrayAttr accesses);
@@ -108,11 +108,10 @@ static LogicalResult verifyDenseLocal(Operation *op, Type type) {
 static ParseResult parseCores(OpAsmParser &parser, DenseI64ArrayAttr &cores) {
   SmallVector<int64_t> numbers;
   auto parseCore = [&]() -> ParseResult {
-    return failure(parser.parseLSquare() ||
-                   parser.parseInteger(numbers.emplace_back()) ||
-                   parser.parseComma() ||
-                   parser.parseInteger(numbers.emplace_back()) ||
-                   parser.parseRSquare());
+    return failure(
+        parser.parseLSquare() || parser.parseInteger(numbers.emplace_back()) ||
+        parser.parseComma() || parser.parseInteger(numbers.emplace_back()) ||
+        parser.parseRSquare());
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseCore))
     return failure();
@@ -130,8 +129,7 @@ static void printCores(OpAsmPrinter &printer, Operation *op,
   printer << ']';
 }
 
-static SmallVector<std::array<int64_t, 2>>
-toPoints(ArrayRef<int64_t> numbers) {
+static SmallVector<std::array<int64_t, 2>> toPoints(ArrayRef<int64_t> numbers) {
   SmallVector<std::array<int64_t, 2>> points;
   for (size_t i = 0; i + 1 < numbers.size(); i += 2)
     points.push_back({numbers[i], numbers[i + 1]});
@@ -233,9 +231,9 @@ LogicalResult ProgramOp::verify() {
     return emitOpError("expected the offset and the bytes of scratch memory");
   if (getScratchOffset() > bytes ||
       getScratchBytes() > bytes - getScratchOffset())
-    return emitOpError("has ") << getScratchBytes()
-                               << " bytes of scratch memory at byte "
-                               << getScratchOffset() << " of " << bytes;
+    return emitOpError("has ")
+           << getScratchBytes() << " bytes of scratch memory at byte "
+           << getScratchOffset() << " of " << bytes;
   if (getScratchOffset() % 64)
     return emitOpError("expected an offset of the scratch memory that is a "
                        "multiple of 64, got ")
@@ -306,8 +304,8 @@ LogicalResult SendOp::verify() {
   auto program = cast<ProgramOp>((*this)->getParentOp());
   // The program is verified after its operations.
   if (program.getCore().size() == 2 &&
-      llvm::is_contained(listCores(), std::array<int64_t, 2>{
-                                          program.getX(), program.getY()}))
+      llvm::is_contained(
+          listCores(), std::array<int64_t, 2>{program.getX(), program.getY()}))
     return emitOpError("sends to its own core");
   return success();
 }
@@ -316,10 +314,10 @@ LogicalResult SendOp::verify() {
 // RunOp
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseAccessedBuffers(
-    OpAsmParser &parser,
-    SmallVectorImpl<OpAsmParser::UnresolvedOperand> &buffers,
-    DenseI32ArrayAttr &accesses) {
+static ParseResult
+parseAccessedBuffers(OpAsmParser &parser,
+                     SmallVectorImpl<OpAsmParser::UnresolvedOperand> &buffers,
+                     DenseI32ArrayAttr &accesses) {
   SmallVector<int32_t> numbers;
   auto parseBuffer = [&]() -> ParseResult {
     auto location = parser.getCurrentLocation();
@@ -383,9 +381,9 @@ LogicalResult RunOp::verify() {
 }
 
 LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
-  auto function = dyn_cast_or_null<FunctionOpInterface>(
-      symbolTable.lookupNearestSymbolFrom((*this)->getParentOp()->getParentOp(),
-                                          getKernelAttr()));
+  auto function =
+      dyn_cast_or_null<FunctionOpInterface>(symbolTable.lookupNearestSymbolFrom(
+          (*this)->getParentOp()->getParentOp(), getKernelAttr()));
   if (!function)
     return emitOpError("expected a kernel function, got '")
            << getKernelAttr() << "'";
@@ -406,8 +404,7 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     // After lowering to a target's dialect, buffers are pointers, whose types
     // cannot be compared.
     auto type = dyn_cast<MemRefType>(types[index]);
-    if (type &&
-        type != getDramType(cast<MemRefType>(buffer.getType())))
+    if (type && type != getDramType(cast<MemRefType>(buffer.getType())))
       return emitOpError("has a buffer of type ")
              << buffer.getType() << ", but '" << getKernel() << "' takes "
              << type;
@@ -426,8 +423,7 @@ LogicalResult RunOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 //===----------------------------------------------------------------------===//
 
 void ReleaseOp::build(OpBuilder &builder, OperationState &state,
-                      int64_t counter,
-                      ArrayRef<std::array<int64_t, 2>> cores) {
+                      int64_t counter, ArrayRef<std::array<int64_t, 2>> cores) {
   build(builder, state, builder.getI64IntegerAttr(counter),
         fromPoints(builder, cores));
 }
