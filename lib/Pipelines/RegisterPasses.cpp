@@ -9,6 +9,7 @@
 
 #include "Codegen/CPU/Passes.h"
 #include "Codegen/Cores/Lowering/Passes.h"
+#include "Codegen/Cores/Mapping/Passes.h"
 #include "Codegen/Functions/Passes.h"
 #include "Codegen/GPU/Passes.h"
 #include "Codegen/Schedule/Buffers/Passes.h"
@@ -18,6 +19,7 @@
 #include "Dialect/Repro/Partition/Passes.h"
 #include "Dialect/Repro/Transforms/Passes.h"
 #include "Pipelines/CPU.h"
+#include "Pipelines/Cores.h"
 #include "Pipelines/GPU.h"
 #include "Pipelines/Pipelines.h"
 
@@ -80,8 +82,10 @@ void repro::registerPasses() {
     registerPass([] { return createConvertGpuOpsToNVVMOps(); });
     registerPass([] { return createConvertNVVMToLLVMPass(); });
     registerCPUPipelines();
+    registerCoresPipelines();
     registerGPUPipelines();
     registerReproCoresLoweringPasses();
+    registerReproCoresMappingPasses();
     registerReproCPUPasses();
     registerReproGPUPasses();
     registerReproConversionPasses();

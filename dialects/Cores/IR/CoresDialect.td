@@ -57,8 +57,17 @@ def Cores_Dialect : Dialect {
     Attributes of kernels:
 
     - `cores.cycles` of a function, an i64: the predicted cycles of one run.
+
+    Attributes of launches, which the passes `repro-map-*` set:
+
+    - `cores.partition`: the number of pieces along each axis of the kernel;
+    - `cores.tile`: the extent of a tile along each axis;
+    - `cores.place`: the core of each piece, as row * columns + column.
   }];
-  let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles);
+  let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles,
+                          "::mlir::DenseI64ArrayAttr":$partition,
+                          "::mlir::DenseI64ArrayAttr":$tile,
+                          "::mlir::DenseI64ArrayAttr":$place);
   let hasOperationAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

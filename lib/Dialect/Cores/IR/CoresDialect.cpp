@@ -59,6 +59,18 @@ void CoresDialect::initialize() {
 
 LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
+  if (attr.getName() == PartitionAttrHelper::getNameStr() ||
+      attr.getName() == TileAttrHelper::getNameStr() ||
+      attr.getName() == PlaceAttrHelper::getNameStr()) {
+    auto numbers = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+    if (!numbers || !isa<launch::DispatchOp>(op) ||
+        llvm::any_of(numbers.asArrayRef(), [](int64_t n) { return n < 0; }))
+      return op->emitOpError("expected ")
+             << attr.getName().getValue()
+             << " to be an array<i64> of numbers that are at least 0, of a "
+                "launch";
+    return success();
+  }
   if (attr.getName() != CyclesAttrHelper::getNameStr())
     return op->emitOpError("has an attribute that the cores dialect does not "
                            "have: ")

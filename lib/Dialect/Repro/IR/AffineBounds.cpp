@@ -263,6 +263,17 @@ bool repro::mayAccess(AffineMap map, ArrayRef<int64_t> extents,
       });
 }
 
+std::optional<std::pair<int64_t, int64_t>>
+repro::getExprBounds(AffineExpr expr, ArrayRef<int64_t> extents) {
+  if (!isBoundable(expr))
+    return std::nullopt;
+  std::optional<IndexRange> range = getRange(expr, extents);
+  if (!range)
+    return std::nullopt;
+  Interval bounds = *getBounds(*range, extents);
+  return std::pair(bounds.low, bounds.high);
+}
+
 /// Returns the range of an index in a loop body over `extents` (all positive),
 /// computed from at most `budget` operations; std::nullopt if the index is not
 /// a sum of multiples of loop indices.

@@ -30,6 +30,11 @@ LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 bool mayAccess(AffineMap map, ArrayRef<int64_t> extents,
                ArrayRef<int64_t> shape);
 
+/// Returns the least and the greatest value of `expr` in loops of static,
+/// positive `extents` by interval arithmetic; std::nullopt if it cannot tell.
+std::optional<std::pair<int64_t, int64_t>>
+getExprBounds(AffineExpr expr, ArrayRef<int64_t> extents);
+
 /// Whether interval arithmetic proves that the index or integer `value` is in
 /// [0, `size`) in every iteration. `value` is in the body of `loops`, a
 /// `linalg.generic` or `repro.fold` with static extents.

@@ -76,6 +76,10 @@ struct Axis {
   SmallVector<int64_t> operands, results;
 };
 
+/// Returns the axes of an operation along a dimension, such as a scan, or of a
+/// contraction of blocks, on tensors or buffers. No other operation has any.
+SmallVector<Axis> getDimensionAxes(Operation *op);
+
 /// Returns the division along the axis along which `operand` is cut;
 /// std::nullopt if it is cut along none of `axes`.
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,

@@ -11,6 +11,8 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 using namespace mlir::repro;
 
@@ -163,7 +165,7 @@ static Axis getSharedAxis(Operation *op, int64_t dim) {
 }
 
 static int64_t getRank(Value value) {
-  return cast<RankedTensorType>(value.getType()).getRank();
+  return cast<ShapedType>(value.getType()).getRank();
 }
 
 static SmallVector<Axis> getAxes(BarrierOp op) {
@@ -206,11 +208,32 @@ static SmallVector<Axis> getAxes(ArgReduceOp op) {
 /// its elements.
 static SmallVector<Axis> getAxes(ScatterOp op) {
   SmallVector<Axis> axes;
-  int64_t named =
-      cast<RankedTensorType>(op.getIndices().getType()).getDimSize(1);
+  int64_t named = cast<ShapedType>(op.getIndices().getType()).getDimSize(1);
   for (int64_t dim = named, end = getRank(op.getOutputs()[0]); dim < end; ++dim)
     axes.push_back({{dim - named + 1, -1, dim}, {dim}});
   return axes;
+}
+
+/// Returns an axis for each leading dimension, and for the rows of both factors
+/// where each row has its own scales.
+static SmallVector<Axis> getAxes(BlockContractionOp op) {
+  SmallVector<Axis> axes;
+  int64_t rank = getRank(op.getOutputs()[0]);
+  for (int64_t dim = 0; dim < rank - 2; ++dim)
+    axes.push_back(getSharedAxis(op, dim));
+  int64_t rows = rank - 2, columns = rank - 1;
+  if (op.getRows()[0] == 1)
+    axes.push_back({{rows, rows, -1, -1, rows}, {rows}});
+  if (op.getRows()[1] == 1)
+    axes.push_back({{-1, -1, rows, rows, columns}, {columns}});
+  return axes;
+}
+
+SmallVector<Axis> repro::getDimensionAxes(Operation *op) {
+  return TypeSwitch<Operation *, SmallVector<Axis>>(op)
+      .Case<ArgReduceOp, BlockContractionOp, ScanOp, ScatterOp, SortOp>(
+          [](auto dimensional) { return getAxes(dimensional); })
+      .Default([](Operation *) { return SmallVector<Axis>(); });
 }
 
 namespace {

@@ -1,0 +1,127 @@
+//===- KernelCost.cpp - Predicted time of tiles ---------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelCost.h"
+
+#include "dialects/Repro/IR/Repro.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cores;
+
+/// The number of f64 operations that a correctly rounded function takes.
+static constexpr double kFunctionOperations = 30;
+
+/// Returns the cycles of an addition, comparison or similar operation of
+/// integers or floats.
+static double getSimpleCycles(Type type, double floatCycles,
+                              const ManyCore &machine) {
+  if (type.isF64())
+    return machine.doubleCycles;
+  if (isa<FloatType>(type))
+    return floatCycles;
+  return type.isInteger(64) ? machine.longIntegerCycles
+                            : machine.integerCycles;
+}
+
+static double getOperationCycles(Operation *op, const ManyCore &machine) {
+  Type type = op->getNumOperands() ? op->getOperand(0).getType() : Type();
+  if (!type || isa<repro::YieldOp, linalg::YieldOp>(op) ||
+      op->hasTrait<OpTrait::ConstantLike>())
+    return 0;
+  auto simple = [&](double floatCycles) {
+    return getSimpleCycles(type, floatCycles, machine);
+  };
+  return TypeSwitch<Operation *, double>(op)
+      .Case<math::FmaOp>([&](auto) { return simple(machine.fmaCycles); })
+      .Case<arith::AddFOp, arith::SubFOp, arith::MulFOp>(
+          [&](auto) { return simple(machine.addCycles); })
+      .Case<arith::DivFOp>([&](auto) { return simple(machine.divideCycles); })
+      .Case<math::SqrtOp>(
+          [&](auto) { return simple(machine.squareRootCycles); })
+      .Case<arith::CmpFOp, arith::MaximumFOp, arith::MinimumFOp, arith::NegFOp,
+            arith::CmpIOp, cf::AssertOp>(
+          [&](auto) { return simple(machine.compareCycles); })
+      .Case<arith::SelectOp>([&](auto) { return machine.compareCycles; })
+      .Case<memref::LoadOp>([&](auto) {
+        return machine.loadCycles + machine.integerCycles;
+      })
+      .Case<CastOpInterface>([&](auto) {
+        bool isDouble = type.isF64() || op->getResult(0).getType().isF64();
+        return isDouble ? machine.doubleCycles : machine.convertCycles;
+      })
+      .Default([&](Operation *) {
+        if (isa<ReproDialect>(op->getDialect()))
+          return kFunctionOperations * machine.doubleCycles;
+        return simple(machine.addCycles);
+      });
+}
+
+/// Returns the number of words of 32 bits that an element takes.
+static double getWords(MemRefType type) {
+  return double(
+      llvm::divideCeil(launch::getElementBytes(type.getElementType()), 4));
+}
+
+KernelCost::KernelCost(const KernelTiles &tiles, const ManyCore &machine)
+    : tiles(tiles) {
+  ArrayRef<KernelAccess> accesses = tiles.getAccesses();
+  if (tiles.getBody()->getNumRegions() == 0) {
+    double words = getWords(tiles.getType(0));
+    cyclesPerElement = words * (machine.loadCycles + machine.storeCycles) +
+                       machine.loopCycles;
+    // A comparison or an addition per element, and as many steps as a sort of
+    // all elements needs.
+    if (isa<SortOp>(tiles.getBody()))
+      cyclesPerElement *=
+          llvm::Log2_64_Ceil(std::max<int64_t>(
+              tiles.getType(0).getNumElements(), 2));
+    else if (!isa<memref::CopyOp>(tiles.getBody()))
+      cyclesPerElement += machine.addCycles;
+    return;
+  }
+  for (Operation &op : tiles.getBody()->getRegion(0).front())
+    cyclesPerIteration += getOperationCycles(&op, machine);
+  cyclesPerIteration += machine.loopCycles;
+  for (auto [i, access] : llvm::enumerate(accesses)) {
+    double words = getWords(tiles.getType(i));
+    if (access.reads && !access.writes)
+      cyclesPerIteration += words * machine.loadCycles;
+    if (access.writes)
+      cyclesPerResult += words * (machine.storeCycles +
+                                  (access.reads ? machine.loadCycles : 0));
+  }
+}
+
+double KernelCost::getCycles(ArrayRef<Interval> tile) const {
+  double elements = 0, results = 0;
+  for (auto [i, access] : llvm::enumerate(tiles.getAccesses())) {
+    double count = double(getNumElements(tiles.getBox(i, tile)));
+    elements = std::max(elements, count);
+    if (access.writes)
+      results = std::max(results, count);
+  }
+  double iterations = 1;
+  for (const Interval &range : tile.take_front(tiles.getNumLoops()))
+    iterations *= double(range.size);
+  return iterations * cyclesPerIteration + results * cyclesPerResult +
+         elements * cyclesPerElement;
+}
+
+int64_t cores::getBoxBytes(const KernelTiles &tiles, unsigned access,
+                           ArrayRef<Interval> tile) {
+  return getNumElements(tiles.getBox(access, tile)) *
+         launch::getElementBytes(tiles.getType(access).getElementType());
+}

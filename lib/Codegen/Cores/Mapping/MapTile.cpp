@@ -1,0 +1,202 @@
+//===- MapTile.cpp - Cut pieces into tiles --------------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Pass repro-map-tile (Passes.td): chooses for each launch the extents of its
+// tiles, so that their buffers and scratch memory fit into a core.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Codegen/Cores/Mapping/Passes.h"
+#include "Mapping.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+
+namespace mlir::repro {
+#define GEN_PASS_DEF_REPROMAPTILE
+#include "lib/Codegen/Cores/Mapping/Passes.h.inc"
+} // namespace mlir::repro
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cores;
+
+namespace {
+struct MapTile : public repro::impl::ReproMapTileBase<MapTile> {
+  using ReproMapTileBase::ReproMapTileBase;
+  void runOnOperation() override;
+};
+
+/// The choice for all launches of one kernel with one partition.
+struct Choice {
+  const MappedLaunch *launch;
+  SmallVector<Interval> piece;
+  int64_t numPieces = 1;
+  Tiling tiling;
+  std::optional<int64_t> scratch; ///< of the chosen tiling
+};
+} // namespace
+
+/// Names the tensor that a buffer of a launch belongs to.
+static std::string describe(const Place &place, launch::PlanOp plan) {
+  auto argument = dyn_cast<BlockArgument>(place.root);
+  if (!argument)
+    return "a constant";
+  if (argument == plan.getArena())
+    return "a temporary";
+  auto name = cast<StringAttr>(plan.getNames()[argument.getArgNumber()]);
+  return name.getValue().empty() ? "an argument"
+                                 : ("'" + name.getValue() + "'").str();
+}
+
+static SmallVector<Interval> getFirstTile(const Choice &choice) {
+  SmallVector<Interval> tile(choice.piece);
+  for (auto [loop, size] : llvm::zip_equal(choice.launch->tiles.getAxes(),
+                                           choice.tiling.sizes))
+    tile[loop].size = size;
+  return tile;
+}
+
+/// Sets the scratch memory of all choices that do not have it.
+static LogicalResult addScratch(ArrayRef<Choice *> choices, StringRef level,
+                                MLIRContext *context) {
+  SmallVector<OwningOpRef<func::FuncOp>> owned;
+  SmallVector<func::FuncOp> functions;
+  SmallVector<Choice *> open;
+  for (Choice *choice : choices) {
+    if (choice->scratch)
+      continue;
+    owned.push_back(
+        choice->launch->tiles.createTile(getFirstTile(*choice), "tile"));
+    functions.push_back(*owned.back());
+    open.push_back(choice);
+  }
+  FailureOr<SmallVector<int64_t>> bytes =
+      getScratchBytes(functions, level, context);
+  if (failed(bytes))
+    return failure();
+  for (auto [choice, scratch] : llvm::zip_equal(open, *bytes))
+    choice->scratch = llvm::alignTo(scratch, 64);
+  return success();
+}
+
+/// Reports that not even the smallest tile fits next to the scratch memory.
+static void reportOverflow(const Choice &choice, int64_t scratch,
+                           launch::PlanOp plan, const ManyCore &machine) {
+  const MappedLaunch &launch = *choice.launch;
+  SmallVector<Interval> tile = getFirstTile(choice);
+  unsigned largest = 0;
+  for (unsigned i = 1; i < launch.tiles.getAccesses().size(); ++i)
+    if (getBoxBytes(launch.tiles, i, tile) >
+        getBoxBytes(launch.tiles, largest, tile))
+      largest = i;
+  int64_t bytes = getBoxBytes(launch.tiles, largest, tile);
+  int64_t needed = llvm::alignTo(choice.tiling.bytes, 64) + scratch +
+                   kErrorBytes;
+  InFlightDiagnostic diagnostic =
+      emitError(launch.tiles.getBody()->getLoc())
+      << "expected an operation whose smallest tile fits into the "
+      << machine.dataBytes << " data bytes of a core of '" << machine.name
+      << "': the tile needs " << needed << " bytes, of which "
+      << describe(launch.places[largest], plan) << " of type "
+      << launch.places[largest].type << " takes " << bytes
+      << "; use a machine of at least " << needed << " data bytes a core";
+  diagnostic.attachNote(launch.dispatch.getLoc()) << "in this launch";
+}
+
+void MapTile::runOnOperation() {
+  std::string error;
+  FailureOr<ManyCore> description = getManyCore(machine, error);
+  if (failed(description)) {
+    getOperation().emitError(error);
+    return signalPassFailure();
+  }
+  launch::PlanOp plan = findPlan(getOperation());
+  if (!plan)
+    return signalPassFailure();
+  FailureOr<std::vector<MappedLaunch>> launches = listLaunches(plan);
+  if (failed(launches))
+    return signalPassFailure();
+
+  std::map<std::pair<Operation *, std::vector<int64_t>>, Choice> known;
+  SmallVector<Choice *> choices, ofLaunch;
+  int64_t usable = getUsableBytes(*description);
+  for (const MappedLaunch &launch : *launches) {
+    FailureOr<ArrayRef<int64_t>> partition = getNumbers(
+        launch.dispatch, CoresDialect::PartitionAttrHelper::getNameStr(),
+        launch.tiles.getAxes().size(), "repro-map-partition");
+    if (failed(partition))
+      return signalPassFailure();
+    if (llvm::is_contained(*partition, 0)) {
+      launch.dispatch.emitOpError("expected at least one piece along each axis");
+      return signalPassFailure();
+    }
+    auto [found, isNew] = known.try_emplace(
+        {launch.tiles.getKernel().getOperation(), partition->vec()});
+    Choice &choice = found->second;
+    ofLaunch.push_back(&choice);
+    if (!isNew)
+      continue;
+    choice.launch = &launch;
+    choice.piece = launch.getLargestPiece(*partition);
+    choice.numPieces = launch.listPieces(*partition).size();
+    if (launch.isEmpty()) {
+      choice.tiling.sizes.assign(partition->size(), 1);
+      continue;
+    }
+    choice.tiling = chooseTiling(launch, choice.piece, choice.numPieces, usable,
+                                 *description);
+    choices.push_back(&choice);
+  }
+
+  // The scratch memory has one place in a core, which no tile's buffers take.
+  // Smaller tiles need less of it.
+  int64_t scratch = 0;
+  auto shrink = [&](Choice &choice, int64_t budget) {
+    Tiling smaller = chooseTiling(*choice.launch, choice.piece,
+                                  choice.numPieces, budget, *description);
+    if (smaller.sizes == choice.tiling.sizes)
+      return false;
+    choice.tiling = std::move(smaller);
+    choice.scratch.reset();
+    return true;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    if (failed(addScratch(choices, level, &getContext())))
+      return signalPassFailure();
+    for (Choice *choice : choices)
+      if (*choice->scratch > usable / 4)
+        changed |= shrink(*choice, std::max(choice->tiling.bytes / 2, int64_t(1)));
+    if (changed)
+      continue;
+    scratch = 0;
+    for (Choice *choice : choices)
+      scratch = std::max(scratch, *choice->scratch);
+    for (Choice *choice : choices)
+      if (choice->tiling.bytes > usable - scratch)
+        changed |= shrink(*choice, usable - scratch);
+  }
+  Builder builder(&getContext());
+  for (auto [launch, choice] : llvm::zip_equal(*launches, ofLaunch)) {
+    if (choice->tiling.bytes > usable - scratch) {
+      reportOverflow(*choice, scratch, plan, *description);
+      return signalPassFailure();
+    }
+    launch.dispatch->setAttr(CoresDialect::TileAttrHelper::getNameStr(),
+                             builder.getDenseI64ArrayAttr(choice->tiling.sizes));
+  }
+}

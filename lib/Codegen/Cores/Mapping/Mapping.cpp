@@ -1,0 +1,392 @@
+//===- Mapping.cpp - Launches as pieces and tiles -------------------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Mapping.h"
+
+#include "Codegen/CPU/Passes.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::repro;
+using namespace mlir::repro::cores;
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+launch::PlanOp cores::findPlan(ModuleOp module) {
+  auto plans = module.getOps<launch::PlanOp>();
+  if (llvm::hasSingleElement(plans))
+    return *plans.begin();
+  module.emitError("expected one launch plan, which the pipeline 'schedule' "
+                   "makes");
+  return {};
+}
+
+bool MappedLaunch::isEmpty() const {
+  return llvm::any_of(tiles.getAxes(), [&](unsigned loop) {
+    return tiles.getExtents()[loop] == 0;
+  });
+}
+
+/// Calls `add` for each combination of parts, of `sizes` along the axes, of a
+/// range of all loops.
+static SmallVector<SmallVector<Interval>> cut(ArrayRef<Interval> whole,
+                                           ArrayRef<unsigned> axes,
+                                           ArrayRef<int64_t> sizes) {
+  SmallVector<SmallVector<Interval>> parts = {SmallVector<Interval>(whole)};
+  for (auto [loop, size] : llvm::zip_equal(axes, sizes)) {
+    SmallVector<SmallVector<Interval>> next;
+    Interval range = whole[loop];
+    for (const SmallVector<Interval> &part : parts)
+      for (int64_t at = 0; at < range.size; at += size) {
+        next.push_back(part);
+        next.back()[loop] = {range.begin + at, std::min(size, range.size - at)};
+      }
+    parts = std::move(next);
+  }
+  return parts;
+}
+
+/// Returns the extent of the largest piece along each axis.
+static SmallVector<int64_t> getPieceSizes(const KernelTiles &tiles,
+                                          ArrayRef<int64_t> partition) {
+  SmallVector<int64_t> sizes;
+  for (auto [loop, count] : llvm::zip_equal(tiles.getAxes(), partition))
+    sizes.push_back(
+        std::max<int64_t>(llvm::divideCeil(tiles.getExtents()[loop], count), 1));
+  return sizes;
+}
+
+SmallVector<SmallVector<Interval>>
+MappedLaunch::listPieces(ArrayRef<int64_t> partition) const {
+  return cut(tiles.getWhole(), tiles.getAxes(),
+             getPieceSizes(tiles, partition));
+}
+
+SmallVector<SmallVector<Interval>>
+MappedLaunch::listTiles(ArrayRef<Interval> piece, ArrayRef<int64_t> sizes) const {
+  return cut(piece, tiles.getAxes(), sizes);
+}
+
+SmallVector<Interval>
+MappedLaunch::getLargestPiece(ArrayRef<int64_t> partition) const {
+  SmallVector<Interval> piece = tiles.getWhole();
+  for (auto [loop, size] :
+       llvm::zip_equal(tiles.getAxes(), getPieceSizes(tiles, partition)))
+    piece[loop] = {0, size};
+  return piece;
+}
+
+/// Returns the distance in bytes between the elements that an access reaches in
+/// successive iterations of each loop, and the place of the first element.
+/// std::nullopt if the distances are not constant.
+static std::optional<std::pair<SmallVector<int64_t>, int64_t>>
+getByteSteps(const KernelAccess &access, const Place &place) {
+  if (!access.isLinear())
+    return std::nullopt;
+  int64_t unused;
+  SmallVector<int64_t> strides = *getStaticStrides(place.type, unused);
+  int64_t bytes = launch::getElementBytes(place.type.getElementType());
+  SmallVector<int64_t> steps(access.map.getNumDims(), 0);
+  int64_t offset = place.offset;
+  for (auto [linear, stride] : llvm::zip_equal(access.linear, strides)) {
+    offset += linear->constant * stride * bytes;
+    for (auto [step, coefficient] :
+         llvm::zip_equal(steps, linear->coefficients))
+      step += coefficient * stride * bytes;
+  }
+  return std::pair(steps, offset);
+}
+
+/// Whether an iteration may read or write an element that another iteration
+/// writes.
+static bool hasConflict(const MappedLaunch &launch) {
+  ArrayRef<KernelAccess> accesses = launch.tiles.getAccesses();
+  for (auto [i, written] : llvm::enumerate(accesses)) {
+    if (!written.writes)
+      continue;
+    for (auto [j, other] : llvm::enumerate(accesses)) {
+      const Place &a = launch.places[i], &b = launch.places[j];
+      if (i == j || a.root != b.root || (!other.reads && !other.writes))
+        continue;
+      auto stepsA = getByteSteps(written, a), stepsB = getByteSteps(other, b);
+      bool isSame = stepsA && stepsB && stepsA->second == stepsB->second;
+      for (auto [loop, extent] : llvm::enumerate(launch.tiles.getExtents()))
+        isSame = isSame &&
+                 (extent == 1 || stepsA->first[loop] == stepsB->first[loop]);
+      if (isSame)
+        continue;
+      SmallVector<Interval> whole = launch.tiles.getWhole();
+      bool overlaps = false;
+      forEachOverlap(a, {launch.tiles.getBox(i, whole)}, b,
+                     {launch.tiles.getBox(j, whole)},
+                     [&](unsigned, unsigned) { overlaps = true; });
+      if (overlaps)
+        return true;
+    }
+  }
+  return false;
+}
+
+FailureOr<std::vector<MappedLaunch>> cores::listLaunches(launch::PlanOp plan) {
+  SymbolTable symbols(plan->getParentOfType<ModuleOp>());
+  DenseMap<Operation *, FailureOr<KernelTiles>> known;
+  std::vector<MappedLaunch> launches;
+  for (auto dispatch : plan.getBody().getOps<launch::DispatchOp>()) {
+    auto kernel =
+        symbols.lookup<func::FuncOp>(dispatch.getKernel().getRootReference());
+    if (!kernel || kernel.isExternal())
+      return dispatch.emitOpError("expected a kernel function of the pipeline "
+                                  "'schedule'");
+    auto found = known.find(kernel);
+    if (found == known.end())
+      found = known.insert({kernel, KernelTiles::get(kernel)}).first;
+    if (failed(found->second))
+      return failure();
+    MappedLaunch launch{dispatch, *found->second, {}};
+    for (const KernelAccess &access : launch.tiles.getAccesses())
+      launch.places.push_back(
+          Place::get(dispatch.getBuffers()[access.buffer]));
+    if (hasConflict(launch))
+      launch.tiles.forbidCuts();
+    launches.push_back(std::move(launch));
+  }
+  return launches;
+}
+
+FailureOr<ArrayRef<int64_t>> cores::getNumbers(launch::DispatchOp dispatch,
+                                               StringRef name, size_t size,
+                                               StringRef pass) {
+  auto numbers = dispatch->getAttrOfType<DenseI64ArrayAttr>(name);
+  if (!numbers || numbers.size() != int64_t(size) ||
+      llvm::any_of(numbers.asArrayRef(), [](int64_t n) { return n < 0; }))
+    return dispatch.emitOpError("expected ")
+           << size << " numbers in the attribute '" << name << "', which the "
+           << "pass " << pass << " sets";
+  return numbers.asArrayRef();
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+int64_t cores::getLocalAlignment(const ManyCore &machine) {
+  return std::max<int64_t>(machine.dmaAlignment, 16);
+}
+
+int64_t cores::getUsableBytes(const ManyCore &machine) {
+  return std::max<int64_t>(machine.dataBytes - kErrorBytes, 0) / 64 * 64;
+}
+
+double cores::getDramBytesPerSecond(const ManyCore &machine) {
+  double sum = 0;
+  for (const ManyCore::Channel &channel : machine.channels)
+    sum += channel.bytesPerSecond;
+  return sum * double(machine.getChips()) * machine.dramEfficiency;
+}
+
+/// Returns the number of tiles of a piece along each axis.
+static SmallVector<int64_t> getTileCounts(const MappedLaunch &launch,
+                                          ArrayRef<Interval> piece,
+                                          ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> counts;
+  for (auto [loop, size] : llvm::zip_equal(launch.tiles.getAxes(), sizes))
+    counts.push_back(llvm::divideCeil(piece[loop].size, size));
+  return counts;
+}
+
+/// Returns the first tile of a piece.
+static SmallVector<Interval> getFirstTile(const MappedLaunch &launch,
+                                       ArrayRef<Interval> piece,
+                                       ArrayRef<int64_t> sizes) {
+  SmallVector<Interval> tile(piece);
+  for (auto [loop, size] : llvm::zip_equal(launch.tiles.getAxes(), sizes))
+    tile[loop].size = std::min(size, piece[loop].size);
+  return tile;
+}
+
+/// Returns how often the box of an access changes, the first box included, if
+/// tiles run in row-major order.
+static int64_t countBoxes(const MappedLaunch &launch, unsigned access,
+                          ArrayRef<int64_t> counts) {
+  int64_t boxes = 1, product = 1;
+  for (auto [loop, count] : llvm::zip_equal(launch.tiles.getAxes(), counts)) {
+    product *= count;
+    if (count > 1 && launch.tiles.getAccesses()[access].dependsOn(loop))
+      boxes = product;
+  }
+  return boxes;
+}
+
+/// Returns the bytes that the box of a tile takes at most, for any begin.
+static int64_t getMaxBoxBytes(const MappedLaunch &launch, unsigned access,
+                              ArrayRef<Interval> tile) {
+  Box box = launch.tiles.getBox(access, tile);
+  MemRefType type = launch.tiles.getType(access);
+  const KernelAccess &info = launch.tiles.getAccesses()[access];
+  int64_t bytes = launch::getElementBytes(type.getElementType());
+  for (auto [range, linear, extent] :
+       llvm::zip_equal(box, info.linear, type.getShape()))
+    bytes *= linear ? range.size : extent;
+  return bytes;
+}
+
+int64_t cores::getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
+                              ArrayRef<int64_t> sizes, bool isDouble,
+                              const ManyCore &machine) {
+  SmallVector<Interval> tile = getFirstTile(launch, piece, sizes);
+  SmallVector<int64_t> counts = getTileCounts(launch, piece, sizes);
+  int64_t alignment = getLocalAlignment(machine);
+  int64_t sum = 0;
+  auto add = [&](int64_t bytes, bool moves) {
+    sum += llvm::alignTo(bytes, alignment) * (moves && isDouble ? 2 : 1);
+  };
+  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses()))
+    add(getMaxBoxBytes(launch, i, tile), countBoxes(launch, i, counts) > 1);
+  if (int64_t shifted = launch.tiles.getShiftedLoops(tile).size())
+    add(8 * shifted, /*moves=*/true);
+  return sum;
+}
+
+/// Predicts the seconds of a piece: while a tile runs, the inputs of the next
+/// one and the outputs of the former one are copied.
+static double getPieceSeconds(const MappedLaunch &launch,
+                              const KernelCost &cost, ArrayRef<Interval> piece,
+                              ArrayRef<int64_t> sizes, int64_t numPieces,
+                              bool isDouble, const ManyCore &machine) {
+  SmallVector<Interval> tile = getFirstTile(launch, piece, sizes);
+  SmallVector<int64_t> counts = getTileCounts(launch, piece, sizes);
+  double numTiles = 1;
+  for (int64_t count : counts)
+    numTiles *= double(count);
+  double bandwidth =
+      std::min(machine.linkBytesPerCycle * machine.clockHz,
+               getDramBytesPerSecond(machine) / double(numPieces));
+  double in = 0, all = 0; // bytes of the first tile's inputs, of all tiles
+  double copies = 0;
+  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses())) {
+    double bytes = double(getBoxBytes(launch.tiles, i, tile));
+    double boxes = double(countBoxes(launch, i, counts));
+    if (access.reads) {
+      in += bytes;
+      all += bytes * boxes;
+      copies += boxes;
+    }
+    if (access.writes) {
+      all += bytes * boxes;
+      copies += boxes;
+    }
+  }
+  double latency = machine.channels.empty()
+                       ? 0
+                       : machine.channels.front().latencySeconds;
+  double setup = machine.dmaSetupCycles / machine.clockHz;
+  double compute =
+      numTiles * (cost.getCycles(tile) + machine.runCycles) / machine.clockHz;
+  double transfer = all / bandwidth + copies * setup;
+  double fill = in / bandwidth + 2 * latency + 2 * setup;
+  if (!isDouble)
+    return compute + transfer + 2 * latency;
+  return fill + std::max(compute, transfer - in / bandwidth) +
+         std::min(compute, transfer) / std::max(numTiles, 1.0) * 0.5;
+}
+
+Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
+                           int64_t numPieces, int64_t budget,
+                           const ManyCore &machine) {
+  KernelCost cost(launch.tiles, machine);
+  ArrayRef<unsigned> axes = launch.tiles.getAxes();
+  auto evaluate = [&](SmallVector<int64_t> sizes) {
+    Tiling tiling;
+    bool isDouble = true;
+    tiling.bytes = getBufferBytes(launch, piece, sizes, true, machine);
+    if (tiling.bytes > budget) {
+      isDouble = false;
+      tiling.bytes = getBufferBytes(launch, piece, sizes, false, machine);
+    }
+    tiling.seconds = getPieceSeconds(launch, cost, piece, sizes, numPieces,
+                                     isDouble, machine);
+    tiling.sizes = std::move(sizes);
+    return tiling;
+  };
+  SmallVector<int64_t> sizes;
+  for (unsigned loop : axes)
+    sizes.push_back(std::max<int64_t>(piece[loop].size, 1));
+  Tiling current = evaluate(sizes);
+  std::optional<Tiling> best;
+  if (current.bytes <= budget)
+    best = current;
+  // Halves one axis after the other: until the tile fits, the axis that makes
+  // the tile smallest for its time, and then as long as the time gets shorter.
+  while (true) {
+    std::optional<Tiling> next;
+    auto isBetter = [&](const Tiling &a, const Tiling &b) {
+      bool fitsA = a.bytes <= budget, fitsB = b.bytes <= budget;
+      if (fitsA != fitsB)
+        return fitsA;
+      if (!fitsA && a.bytes != b.bytes)
+        return double(a.bytes) * a.seconds < double(b.bytes) * b.seconds;
+      return a.seconds < b.seconds;
+    };
+    for (unsigned axis = 0; axis < axes.size(); ++axis) {
+      if (current.sizes[axis] == 1)
+        continue;
+      SmallVector<int64_t> smaller = current.sizes;
+      smaller[axis] = llvm::divideCeil(smaller[axis], 2);
+      Tiling candidate = evaluate(smaller);
+      if (!next || isBetter(candidate, *next))
+        next = candidate;
+    }
+    if (!next)
+      break;
+    if (next->bytes <= budget) {
+      if (best && next->seconds >= best->seconds)
+        break;
+      best = next;
+    }
+    current = *next;
+  }
+  return best ? *best : current;
+}
+
+//===----------------------------------------------------------------------===//
+// Scratch memory
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<int64_t>>
+cores::getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
+                       MLIRContext *context) {
+  OwningOpRef<ModuleOp> module =
+      ModuleOp::create(UnknownLoc::get(context));
+  SmallVector<func::FuncOp> clones;
+  for (auto [i, function] : llvm::enumerate(functions)) {
+    func::FuncOp original = function;
+    func::FuncOp clone = original.clone();
+    clone.setSymName(("tile_" + Twine(i)).str());
+    module->push_back(clone);
+    clones.push_back(clone);
+  }
+  PassManager manager(context, ModuleOp::getOperationName());
+  manager.enableVerifier(false);
+  ReproExpandKernelsOptions options;
+  options.level = level.str();
+  manager.addPass(createReproExpandKernels(options));
+  if (failed(manager.run(*module)))
+    return failure();
+  SmallVector<int64_t> bytes;
+  for (func::FuncOp clone : clones) {
+    launch::WorkAttr work =
+        launch::LaunchDialect::WorkAttrHelper(context).getAttr(clone);
+    bytes.push_back(work ? work.getScratchBytes() : 0);
+  }
+  return bytes;
+}

@@ -1,0 +1,101 @@
+//===- Mapping.h - Launches as pieces and tiles -----------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the passes repro-map-* share: a launch is cut into pieces, one for each
+// of its cores, and each piece into tiles, which fit into a core's memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CORES_MAPPING_MAPPING_H
+#define REPRO_CODEGEN_CORES_MAPPING_MAPPING_H
+
+#include "ByteRanges.h"
+#include "KernelCost.h"
+#include "dialects/Cores/IR/Cores.h"
+
+namespace mlir::repro::cores {
+
+/// A launch of the plan, its kernel's tiles and the places of its buffers.
+struct MappedLaunch {
+  mutable launch::DispatchOp dispatch;
+  KernelTiles tiles;
+  SmallVector<Place> places; ///< of each access
+
+  /// Whether an axis is empty, so that the launch does nothing.
+  bool isEmpty() const;
+  /// Returns the pieces, each as a range of all loops, row-major in the axes.
+  /// Each axis is cut into ranges of equal sizes, apart from the last one.
+  SmallVector<SmallVector<Interval>> listPieces(ArrayRef<int64_t> partition) const;
+  /// Returns the tiles of a piece in the order of their runs. `sizes` has the
+  /// extent of a tile along each axis.
+  SmallVector<SmallVector<Interval>> listTiles(ArrayRef<Interval> piece,
+                                            ArrayRef<int64_t> sizes) const;
+  /// Returns the largest piece.
+  SmallVector<Interval> getLargestPiece(ArrayRef<int64_t> partition) const;
+};
+
+/// Returns the launches of a plan in their order. Emits an error if a launch
+/// has no kernel that can run on a core. A launch that reads elements which
+/// other iterations write has no axes.
+FailureOr<std::vector<MappedLaunch>> listLaunches(launch::PlanOp plan);
+
+/// Returns the only launch plan of a module, or null after an error.
+launch::PlanOp findPlan(ModuleOp module);
+
+/// The part of a core's memory that the kernels' error word and its line take,
+/// at the end.
+inline constexpr int64_t kErrorBytes = 64;
+
+/// Returns the alignment of buffers in the core's memory.
+int64_t getLocalAlignment(const ManyCore &machine);
+
+/// Returns the bytes of a core's memory that buffers and scratch memory may
+/// take.
+int64_t getUsableBytes(const ManyCore &machine);
+
+/// How a piece is cut into tiles.
+struct Tiling {
+  SmallVector<int64_t> sizes; ///< along each axis
+  int64_t bytes = 0;          ///< of the buffers in the core's memory
+  double seconds = 0;         ///< predicted for the largest piece
+};
+
+/// Chooses tiles of a piece whose buffers take at most `budget` bytes, so that
+/// the predicted time is short if `numPieces` cores share the DRAM. Returns the
+/// smallest tile if none fits.
+Tiling chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
+                    int64_t numPieces, int64_t budget,
+                    const ManyCore &machine);
+
+/// Returns the bytes of the buffers of a tiled piece in the core's memory: two
+/// of each buffer that changes from tile to tile if `isDouble`.
+int64_t getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
+                       ArrayRef<int64_t> sizes, bool isDouble,
+                       const ManyCore &machine);
+
+/// Returns the bytes per second of all channels of the DRAM.
+double getDramBytesPerSecond(const ManyCore &machine);
+
+/// Returns the scratch memory, in bytes, that each tile function needs at a CPU
+/// level. Emits errors of the expansion.
+FailureOr<SmallVector<int64_t>>
+getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
+                MLIRContext *context);
+
+
+
+
+
+/// Returns an attribute with `size` numbers, or emits an error that names the
+/// pass that sets it.
+FailureOr<ArrayRef<int64_t>> getNumbers(launch::DispatchOp dispatch,
+                                        StringRef name, size_t size,
+                                        StringRef pass);
+
+} // namespace mlir::repro::cores
+
+#endif // REPRO_CODEGEN_CORES_MAPPING_MAPPING_H

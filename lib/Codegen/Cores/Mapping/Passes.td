@@ -1,0 +1,85 @@
+//===- Passes.td - Passes for machines of many cores -------*- tablegen -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CORES_MAPPING_PASSES_TD
+#define REPRO_CODEGEN_CORES_MAPPING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Cores_MapPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  list<Option> machineOptions = [
+    Option<"machine", "machine", "std::string", /*default=*/"\"tiny-2x2\"",
+           "machine of many cores, or the path of its file">];
+  list<Option> levelOptions = [
+    Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
+           "CPU level of the kernels' code, or the path of a machine file">];
+  list<string> kernelDialects = ["::mlir::affine::AffineDialect",
+                                 "::mlir::arith::ArithDialect",
+                                 "::mlir::LLVM::LLVMDialect",
+                                 "::mlir::math::MathDialect",
+                                 "::mlir::memref::MemRefDialect",
+                                 "::mlir::repro::cores::CoresDialect",
+                                 "::mlir::repro::launch::LaunchDialect",
+                                 "::mlir::scf::SCFDialect",
+                                 "::mlir::ub::UBDialect",
+                                 "::mlir::vector::VectorDialect"];
+}
+
+def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {
+  let summary = "cut launches into pieces for cores";
+  let description = [{
+    (T1) Sets `cores.partition` of each launch: the numbers of pieces along the
+    parallel loops of its kernel. Their product is at most the number of cores.
+    The pass chooses the numbers for which the largest of the times of the
+    computation, the DRAM and the network is least.
+  }];
+  let options = machineOptions;
+  let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
+}
+
+def ReproMapTile : Cores_MapPass<"repro-map-tile"> {
+  let summary = "cut pieces into tiles that fit into a core's memory";
+  let description = [{
+    Sets `cores.tile` of each launch: the extents of a tile along the parallel
+    loops of its kernel. Two of each buffer that changes from tile to tile, or
+    one where two do not fit, and the scratch memory of the kernels fit into the
+    data memory of a core.
+  }];
+  let options = machineOptions # levelOptions;
+  let dependentDialects = kernelDialects;
+}
+
+def ReproMapPlace : Cores_MapPass<"repro-map-place"> {
+  let summary = "assign pieces to cores";
+  let description = [{
+    Sets `cores.place` of each launch: the core of each piece, along a snake
+    through the rows of the machine, so that neighbouring pieces lie on
+    neighbouring cores. All tensors lie in the DRAM.
+  }];
+  let options = machineOptions;
+  let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
+}
+
+def ReproMapSchedule : Cores_MapPass<"repro-map-schedule"> {
+  let summary = "turn the launch plan into a program for each core";
+  let description = [{
+    Turns the launch plan with its pieces, tiles and cores into a `cores.plan`.
+    Each tile becomes transfers of its boxes between the DRAM and static places
+    in the core's memory, and a run of a kernel that computes tiles of its shape.
+    Where there is room, the next tile's inputs are copied while a tile runs.
+    Instead of a barrier, each piece waits for exactly the pieces of former
+    launches that write bytes which it accesses, or access bytes that it writes.
+    Each launch has a counter for this purpose.
+
+    (E1) The cores that make checks copy their error words to the arena. All
+    cores check these words before the first launch that is `checked`.
+  }];
+  let options = machineOptions # levelOptions;
+  let dependentDialects = kernelDialects;
+}
+
+#endif // REPRO_CODEGEN_CORES_MAPPING_PASSES_TD
