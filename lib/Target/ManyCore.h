@@ -50,8 +50,8 @@ struct ManyCore {
   double clockHz = 0;
   int64_t codeBytes = 0, dataBytes = 0;
   int64_t banks = 0; ///< of the data memory
-  /// The extents of the groups of cores that share groupBytes of memory; 1, 1
-  /// and 0 if each core is alone.
+  /// The extents of the groups of cores that can address each other's memory,
+  /// and the bytes that a group has in addition; 1, 1 and 0 if there are none.
   int64_t groupColumns = 0, groupRows = 0, groupBytes = 0;
 
   // Cycles for one element; less than 1 if a unit has several lanes.

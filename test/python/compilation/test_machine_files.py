@@ -7,17 +7,21 @@ descriptions are refused with the reason."""
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import CompileError
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.roofline import Accelerator, read_machine
 from repro_mlir.runner.plan import read_plan
 from support import device_kit, kit
 
 ROOT = Path(__file__).resolve().parents[3]
+MANY_CORES = _repro.many_core_machines().split(", ")
 FILES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "lib/Target/machines").glob("*.json"))}
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "machine.schema.json").read_text())
 
@@ -60,7 +64,7 @@ def run(artifact: bytes, inputs: list[np.ndarray]) -> bytes:
 
 
 def test_files_are_the_machines() -> None:
-    assert sorted(FILES) == sorted([*cpu.levels(), *device_code.architectures()])
+    assert sorted(FILES) == sorted([*cpu.levels(), *device_code.architectures(), *MANY_CORES])
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -68,10 +72,12 @@ def test_files_have_the_form_of_the_schema(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{FILES[name]['kind']}"})
     validator.validate(FILES[name])
-    for key in FILES[name]["sizes"]:
-        broken = copy.deepcopy(FILES[name])
-        del broken["sizes"][key]["source"]
-        assert not validator.is_valid(broken)
+    for section, entries in FILES[name].items():
+        for key, entry in entries.items() if isinstance(entries, dict) else ():
+            if isinstance(entry, dict) and "source" in entry:
+                broken = copy.deepcopy(FILES[name])
+                del broken[section][key]["source"]
+                assert not validator.is_valid(broken)
 
 
 @pytest.mark.parametrize("name", cpu.levels())
@@ -136,3 +142,215 @@ def test_wrong_files(tmp_path: Path) -> None:
         path = write(tmp_path, extends, **{size: 1 << 62})
         with pytest.raises(CompileError, match=rf"{path}: sizes\.{size}: expected a .*, got {1 << 62}"):
             compile_for(program, path)
+
+
+def schema_accepts(description: object) -> bool:
+    jsonschema = pytest.importorskip("jsonschema")
+    return bool(jsonschema.Draft202012Validator({**SCHEMA, "$ref": "#/$defs/file"}).is_valid(description))
+
+
+def read_cores(folder: Path, description: object) -> dict[str, Any]:
+    path = folder / "machine.json"
+    path.write_text(description if isinstance(description, str) else json.dumps(description))
+    return dict(json.loads(_repro.many_core_text(str(path))))
+
+
+@pytest.mark.parametrize("name", MANY_CORES)
+def test_complete_descriptions_of_many_cores(name: str, tmp_path: Path) -> None:
+    """The text of each machine is a complete description, which the schema accepts and which gives the same text."""
+    text = _repro.many_core_text(name)
+    complete = json.loads(text)
+    assert "extends" not in complete
+    assert schema_accepts(complete)
+    assert read_cores(tmp_path, complete) == complete
+    assert _repro.many_core_text(str(tmp_path / "machine.json")) == text
+
+
+def entry(value: object) -> dict[str, object]:
+    return {"value": value, "source": "made up"}
+
+
+def channel(at: list[int], bytes_per_second: float) -> dict[str, object]:
+    return {"at": entry(at), "bytes_per_second": entry(bytes_per_second), "latency_seconds": entry(0)}
+
+
+def test_a_file_changes_a_machine_of_many_cores(tmp_path: Path) -> None:
+    tiny = json.loads(_repro.many_core_text("tiny-2x2"))
+    changes = {
+        "grid": {"columns": entry(3), "absent": entry([[0, 1]])},
+        "cycles": {"fma": entry(0.5)},
+        "dram": {"channels": [channel([2, 1], 1e9), channel([0, 0], 1)]},
+    }
+    assert schema_accepts({"extends": "tiny-2x2", **changes})
+    found = read_cores(tmp_path, {"extends": "tiny-2x2", **changes})
+    for section, entries in changes.items():
+        assert found[section] == {**tiny[section], **entries}
+    assert {key: found[key] for key in found if key not in changes} == {
+        key: tiny[key] for key in tiny if key not in changes
+    }
+    assert read_cores(tmp_path, {"kind": "cores", "extends": "tiny-2x2"}) == tiny
+
+
+# Changes of tiny-2x2, the error, and whether the schema refuses the changes, too.
+REFUSED: list[tuple[dict[str, Any], str, bool]] = [
+    ({"extends": "sm_90"}, "extends: expected one of tiny-2x2, .*, got 'sm_90'", True),
+    ({"extends": 3}, "extends: expected one of tiny-2x2, .*, got ''", True),
+    ({"kind": "cpu"}, "kind: expected 'cores'", True),
+    ({"sizes": {}}, "unknown key 'sizes', expected one of kind, grid, core, .*, calibration", True),
+    ({"grid": 3}, "grid: expected an object", True),
+    ({"grid": {"colums": entry(2)}}, "grid: unknown key 'colums', expected one of columns, rows, absent", True),
+    ({"grid": {"columns": 2}}, "grid.columns: expected an object with 'value' and 'source'", True),
+    ({"grid": {"columns": {"value": 2}}}, "grid.columns: expected the key 'source'", True),
+    (
+        {"grid": {"columns": {"value": 2, "source": " "}}},
+        "grid.columns: expected a source that says where the value is from",
+        True,
+    ),
+    ({"grid": {"columns": entry(0)}}, "grid.columns: expected a whole number from 1 to 1024, got 0", True),
+    ({"grid": {"columns": entry(1.5)}}, "grid.columns: expected a whole number from 1 to 1024, got 1.5", True),
+    ({"grid": {"columns": entry("2")}}, "grid.columns: expected a whole number from 1 to 1024, got no number", True),
+    ({"grid": {"absent": entry(3)}}, "grid.absent: expected an array of points", True),
+    ({"grid": {"absent": entry([[0]])}}, "grid.absent: expected a column and a row of the grid of 2 x 2", True),
+    ({"grid": {"absent": entry([[0, -1]])}}, "grid.absent: expected a column and a row of the grid of 2 x 2", True),
+    ({"grid": {"absent": entry([[0, 2]])}}, "grid.absent: expected a column and a row of the grid of 2 x 2", False),
+    ({"grid": {"absent": entry([[0, 1], [0, 1]])}}, "grid.absent: expected each point once", True),
+    (
+        {"grid": {"absent": entry([[0, 0], [0, 1], [1, 0], [1, 1]])}},
+        "grid.absent: expected at least one core that is not absent",
+        False,
+    ),
+    (
+        {"core": {"clock_hz": entry(1e12)}},
+        "core.clock_hz: expected a number from 1000 to 100000000000, got 1000000000000",
+        True,
+    ),
+    (
+        {"core": {"data_bytes": entry(65537)}},
+        "core.data_bytes: expected a multiple of dma.alignment = 8, got 65537",
+        False,
+    ),
+    (
+        {"group": {"columns": entry(3)}},
+        "group.columns: expected a divisor of the grid's extent 2, got 3",
+        False,
+    ),
+    (
+        {"network": {"router_rows": entry(3)}},
+        "network.router_rows: expected a divisor of the grid's extent 2, got 3",
+        False,
+    ),
+    (
+        {"network": {"link_bytes_per_cycle": entry(0)}},
+        "network: expected positive payload_bytes and link_bytes_per_cycle",
+        False,
+    ),
+    ({"network": {"multicast": entry(1)}}, "network.multicast: expected true or false", True),
+    ({"cycles": {"fma": entry(-1)}}, "cycles.fma: expected a number from 0 to 1000000, got -1", True),
+    ({"matrix": {"depth": entry(0)}}, "matrix: expected no number that is 0, or 0 for all numbers", False),
+    ({"dma": {"alignment": entry(12)}}, "dma.alignment: expected a power of two, got 12", False),
+    ({"dram": {"channels": 3}}, "dram.channels: expected an array of at most 64 channels", True),
+    ({"dram": {"channels": []}}, "dram: expected bytes and channels, or 0 bytes and no channels", False),
+    ({"dram": {"channels": [{}]}}, r"dram.channels\[0\]: expected the key 'at'", True),
+    (
+        {"dram": {"channels": [channel([2, 0], 1)]}},
+        r"dram.channels\[0\].at: expected a column and a row of the grid of 2 x 2",
+        False,
+    ),
+    (
+        {"dram": {"channels": [channel([0, 0], 0)]}},
+        r"dram.channels\[0\].bytes_per_second: expected a number from 1 to 1000000000000000, got 0",
+        True,
+    ),
+    (
+        {"dram": {"interleave_bytes": entry(0)}},
+        "dram.interleave_bytes: expected a positive multiple of dma.alignment = 8, got 0",
+        False,
+    ),
+    (
+        {"chips": {"columns": entry(2)}},
+        "chips.link_bytes_per_second: expected a positive number for several chips",
+        False,
+    ),
+    (
+        {"chips": {"columns": entry(1024), "rows": entry(1024), "link_bytes_per_second": entry(1)}},
+        "chips: expected at most 1048576 cores, got 4194304",
+        False,
+    ),
+    (
+        {"calibration": {"dram_efficiency": entry(1.5)}},
+        "calibration.dram_efficiency: expected a number from 0.001 to 1, got 1.5",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "by_schema"), REFUSED)
+def test_wrong_files_of_many_cores(changes: dict[str, Any], error: str, by_schema: bool, tmp_path: Path) -> None:
+    description = {"extends": "tiny-2x2", **changes}
+    with pytest.raises(ValueError, match=f"machine.json: {error}"):
+        read_cores(tmp_path, description)
+    assert schema_accepts(description) is not by_schema
+
+
+def test_incomplete_files_of_many_cores(tmp_path: Path) -> None:
+    complete = json.loads(_repro.many_core_text("tiny-2x2"))
+    for key in complete:
+        without = {other: complete[other] for other in complete if other != key}
+        with pytest.raises(ValueError, match=f"machine.json: expected the key '{key}'"):
+            read_cores(tmp_path, without)
+        assert not schema_accepts(without)
+    for section in complete.keys() - {"kind"}:
+        for key in complete[section]:
+            broken = copy.deepcopy(complete)
+            del broken[section][key]
+            with pytest.raises(ValueError, match=f"machine.json: {section}: expected the key '{key}'"):
+                read_cores(tmp_path, broken)
+            assert not schema_accepts(broken)
+
+
+def test_broken_files_of_many_cores(tmp_path: Path) -> None:
+    text = _repro.many_core_text("tiny-2x2")
+    for broken, error in (
+        ("", "expected JSON: "),
+        ("[]", "expected an object"),
+        ("[" * 60000, "expected at most 8 nested objects"),
+        (" " * 65537, "expected at most 65536 bytes"),
+        (text.replace('"kind":"cores"', '"kind":"cores","kind":"cores"'), "expected each key of an object once"),
+    ):
+        with pytest.raises(ValueError, match=f"machine.json: {error}"):
+            read_cores(tmp_path, broken)
+    with pytest.raises(ValueError, match=r"none\.json: expected a file that describes a machine"):
+        _repro.many_core_text(str(tmp_path / "none.json"))
+    with pytest.raises(ValueError, match="unknown machine of many cores 'none', expected one of tiny-2x2, "):
+        _repro.many_core_text("none")
+
+
+def test_spinnaker2_has_the_same_facts_for_predictions() -> None:
+    """The file of the roofline predictions and the one of the compiler describe the same chip."""
+    cores = json.loads(_repro.many_core_text("spinnaker2"))
+    value = {
+        (section, key): each["value"]
+        for section, entries in cores.items()
+        if section != "kind"
+        for key, each in entries.items()
+        if key != "channels"
+    }
+    chip = read_machine("spinnaker2")
+    assert isinstance(chip, Accelerator)
+    count = value["grid", "columns"] * value["grid", "rows"] - len(value["grid", "absent"])
+    products = count * value["matrix", "rows"] * value["matrix", "columns"] * value["core", "clock_hz"]
+    channels = cores["dram"]["channels"]
+    board = json.loads(_repro.many_core_text("spinnaker2-board"))["chips"]
+    for found, expected in (
+        (chip.multiprocessors, count),
+        (chip.clock_hz, value["core", "clock_hz"]),
+        (chip.f32_flops, count * value["core", "clock_hz"] / value["cycles", "add"]),
+        (chip.int8_matrix_ops, 2 * products),
+        (chip.memory_bytes, value["dram", "bytes"]),
+        (chip.memory_bandwidth, sum(each["bytes_per_second"]["value"] for each in channels)),
+        (chip.matrix_efficiency, value["calibration", "matrix_efficiency"]),
+        (chip.memory_efficiency, value["calibration", "dram_efficiency"]),
+        (chip.launch_seconds, value["calibration", "call_seconds"]),
+        (chip.node_devices, board["columns"]["value"] * board["rows"]["value"]),
+    ):
+        assert found == expected
