@@ -15,6 +15,7 @@
 namespace nb = nanobind;
 
 void bindCPU(nb::module_ &m);
+void bindCores(nb::module_ &m);
 void bindEmulator(nb::module_ &m);
 void bindGPU(nb::module_ &m);
 void bindMachines(nb::module_ &m);
@@ -71,6 +72,7 @@ NB_MODULE(_repro, m) {
   m.def("register_passes", &reproRegisterPasses,
         "Registers every pass and pipeline.");
   bindCPU(m);
+  bindCores(m);
   bindEmulator(m);
   bindGPU(m);
   bindMachines(m);

@@ -8,13 +8,7 @@
 #ifndef REPRO_CODEGEN_CPU_HOSTLOADER_H
 #define REPRO_CODEGEN_CPU_HOSTLOADER_H
 
-#include "Runtime/Executor.h"
-
-#include "llvm/ADT/StringRef.h"
-
-namespace llvm::orc {
-class LLJIT;
-} // namespace llvm::orc
+#include "Codegen/CPU/Execution/LoadedObjects.h"
 
 namespace mlir::repro {
 
@@ -34,7 +28,7 @@ private:
   LoadedArtifact();
 
   std::string bytes;
-  std::unique_ptr<llvm::orc::LLJIT> jit;
+  std::unique_ptr<LoadedObjects> objects;
   std::unique_ptr<::repro_runtime::Executor> executor;
 };
 

@@ -1,0 +1,126 @@
+//===- Cores.cpp - Python bindings for machines of many cores -------------===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CAPI/Cores.h"
+#include "FirstError.h"
+
+#include "mlir/Bindings/Python/Nanobind.h"
+#include "mlir/Bindings/Python/NanobindAdaptors.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+nb::bytes compile(MlirModule module, const std::string &machine,
+                  const std::string &level, unsigned jobs) {
+  std::string plan;
+  MlirLogicalResult result;
+  FirstError error(mlirModuleGetContext(module));
+  {
+    nb::gil_scoped_release release;
+    result = reproCoresCompile(
+        module, mlirStringRefCreate(machine.data(), machine.size()),
+        mlirStringRefCreate(level.data(), level.size()), jobs, append, &plan);
+  }
+  if (mlirLogicalResultIsFailure(result))
+    throw nb::value_error(error.message.empty() ? "compilation failed"
+                                                : error.message.c_str());
+  return nb::bytes(plan.data(), plan.size());
+}
+
+class PyLoadedCorePlan {
+public:
+  explicit PyLoadedCorePlan(nb::bytes plan) {
+    std::string error;
+    MlirStringRef bytes = mlirStringRefCreate(plan.c_str(), plan.size());
+    loaded = reproLoadedCorePlanCreate(bytes, append, &error);
+    if (!loaded.ptr)
+      throw nb::value_error(error.c_str());
+  }
+  ~PyLoadedCorePlan() { reproLoadedCorePlanDestroy(loaded); }
+  PyLoadedCorePlan(const PyLoadedCorePlan &) = delete;
+  PyLoadedCorePlan &operator=(const PyLoadedCorePlan &) = delete;
+
+  nb::list getTensors(ReproTensorKind kind) const {
+    nb::list result;
+    for (intptr_t i = 0, e = reproLoadedCorePlanGetNumTensors(loaded, kind);
+         i < e; ++i) {
+      MlirStringRef name, element;
+      const uint64_t *shape;
+      intptr_t rank;
+      reproLoadedCorePlanGetTensor(loaded, kind, i, &name, &element, &shape,
+                                   &rank);
+      nb::list extents;
+      for (intptr_t dim = 0; dim < rank; ++dim)
+        extents.append(shape[dim]);
+      result.append(nb::make_tuple(nb::str(name.data, name.length),
+                                   nb::str(element.data, element.length),
+                                   nb::tuple(extents)));
+    }
+    return result;
+  }
+
+  std::string run(const std::vector<uintptr_t> &addresses, bool timeline) {
+    intptr_t expected = 0;
+    for (ReproTensorKind kind :
+         {ReproTensorState, ReproTensorInput, ReproTensorOutput})
+      expected += reproLoadedCorePlanGetNumTensors(loaded, kind);
+    if (intptr_t(addresses.size()) != expected)
+      throw nb::value_error(("expected " + std::to_string(expected) +
+                             " buffers, got " +
+                             std::to_string(addresses.size()))
+                                .c_str());
+    std::vector<void *> buffers;
+    for (uintptr_t address : addresses)
+      buffers.push_back(reinterpret_cast<void *>(address));
+    std::string text; // the report or the error
+    ReproSimulationOutcome outcome;
+    {
+      nb::gil_scoped_release release;
+      outcome = reproLoadedCorePlanRun(loaded, buffers.data(), timeline, append,
+                                       append, &text);
+    }
+    if (outcome == ReproSimulationCheckFailed)
+      throw std::runtime_error(text);
+    if (outcome == ReproSimulationWrongPlan)
+      throw nb::value_error(text.c_str());
+    return text;
+  }
+
+private:
+  ReproLoadedCorePlan loaded;
+};
+
+} // namespace
+
+void bindCores(nb::module_ &m) {
+  m.def("compile_cores", &compile, nb::arg("module"), nb::arg("machine"),
+        nb::arg("level"), nb::arg("jobs") = 1,
+        "Maps a canonical module onto a machine of many cores; the result is a "
+        "core plan. Raises ValueError with the first error.");
+  nb::class_<PyLoadedCorePlan>(
+      m, "LoadedCorePlan",
+      "A core plan in a simulator. Raises ValueError if the plan is damaged or "
+      "does not fit its machine.")
+      .def(nb::init<nb::bytes>(), nb::arg("plan"))
+      .def_prop_ro(
+          "states",
+          [](PyLoadedCorePlan &e) { return e.getTensors(ReproTensorState); },
+          "(name, element type, shape) of each state tensor.")
+      .def_prop_ro(
+          "inputs",
+          [](PyLoadedCorePlan &e) { return e.getTensors(ReproTensorInput); })
+      .def_prop_ro(
+          "outputs",
+          [](PyLoadedCorePlan &e) { return e.getTensors(ReproTensorOutput); })
+      .def("run", &PyLoadedCorePlan::run, nb::arg("addresses"),
+           nb::arg("timeline") = false,
+           "Simulates one step on the addresses of states, inputs and outputs, "
+           "without the GIL; returns the measurements as JSON. Raises "
+           "RuntimeError with the message of a failed check, and ValueError if "
+           "the plan has a race or a deadlock.");
+}
