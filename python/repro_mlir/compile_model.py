@@ -73,10 +73,11 @@ def compile(
         path of a file that torch.export.save wrote (.pt2), the path of an ONNX model (.onnx), or the folder of a
         TensorFlow SavedModel. A .pt2 file or a SavedModel can execute code while it is loaded: pass only trusted files.
       target: "cpu" (the highest CPU level of this machine), "cpu:<level>", "cuda" (the GPU of this machine),
-        "cuda:<sm_XX>", "ptx-emulator" (the emulator, running code for sm_90), "ptx-emulator:<sm_XX>", or "reference"
-        (the slow reference interpreter, which defines the bits). Code for aarch64 runs in qemu if qemu and a cross
-        compiler are installed. The suffix "+tensor-cores" after "cuda" or an architecture uses tensor cores for
-        accumulators (M4) on GPUs with a certificate (docs/guides/gpu.md).
+        "cuda:<sm_XX>", "ptx-emulator" (the emulator, running code for sm_90), "ptx-emulator:<sm_XX>",
+        "cores:<machine>" (a simulated machine of many cores, docs/guides/many-cores.md; a name or the path of a
+        .json file), or "reference" (the slow reference interpreter, which defines the bits). Code for aarch64 runs in
+        qemu if qemu and a cross compiler are installed. The suffix "+tensor-cores" after "cuda" or an architecture uses
+        tensor cores for accumulators (M4) on GPUs with a certificate (docs/guides/gpu.md).
       threads: the number of threads that run a step, by default one per available processor.
       inputs: example inputs of a model, as for `capture`. An exported model has its own inputs and dynamic shapes.
       dynamic_shapes: the sizes of a model that stay dynamic, as for `capture`.

@@ -66,6 +66,8 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
     if kind == "ptx-emulator":
         what = f"the code of NVIDIA GPUs of {variant or DEFAULT_ARCHITECTURE}, without a GPU"
         return what, EMULATED, "by the emulator of PTX"
+    if kind == "cores":
+        return f"the machine of many cores {variant}", EMULATED, "by a simulator"
     if kind == "cuda":
         what = f"NVIDIA GPUs from {variant} on" if variant else "the GPU of this machine"
         return what, *_on_gpu(variant, device)

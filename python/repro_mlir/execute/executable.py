@@ -30,23 +30,30 @@ from repro_mlir.program.program import import_program, read_signature
 from repro_mlir.reference.steps import StepInterpreter
 from repro_mlir.runner.certificates import TENSOR_CORES
 
+CORES = "cores:"
+"""The begin of the names of machines of many cores."""
+
 
 def targets() -> list[str]:
     """Returns the target names that `compile` accepts."""
+    from repro_mlir.compilation.cores import machines
     from repro_mlir.compilation.cpu import levels
     from repro_mlir.compilation.gpu import architectures
 
     variants = {"cpu": levels(), "cuda": architectures(), "ptx-emulator": architectures()}
     names = [name for kind, members in variants.items() for name in (kind, *(f"{kind}:{member}" for member in members))]
-    return [*names, "reference"]
+    return [*names, *(f"{CORES}{machine}" for machine in machines()), "reference"]
 
 
 def check_target(target: str) -> None:
-    """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets."""
+    """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets, or
+    names the file of a machine of many cores."""
     if not isinstance(target, str):
         raise ReproError(f"expected the name of a target, got {target!r}")
     # "cpu" and "reference" are not looked up in `targets()`, because that call loads the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
+    if name.startswith(CORES) and name.endswith(".json"):
+        return
     if name not in ("cpu", "reference") and name not in targets():
         near = did_you_mean(name, targets(), _SYNONYMS)
         raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(targets())}{near}")
@@ -58,6 +65,7 @@ _SYNONYMS = {
     "emulator": "ptx-emulator",
     "ptx": "ptx-emulator",
     "interpreter": "reference",
+    "spinnaker2": "cores:spinnaker2",
     "x86": "cpu",
     "x86_64": "cpu",
     "x86-64": "cpu",
@@ -122,7 +130,27 @@ def _backend(program: Program, target: str, threads: int) -> Backend:
         from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE, PtxBackend
 
         return PtxBackend(program, variant or DEFAULT_ARCHITECTURE, threads)
+    if kind == "cores":
+        return _cores_backend(program, target, variant)
     return _cpu_backend(program, target, variant, threads)
+
+
+def _cores_backend(program: Program, target: str, machine: str) -> Backend:
+    from repro_mlir.compilation.cores import cached_compile
+    from repro_mlir.execute.cores import CoresBackend
+
+    try:
+        with working(f"mapping onto {machine}"):
+            plan = cached_compile(program.data, machine, untrusted=program.untrusted)
+    except CompileError as error:
+        raise ReproError(f"cannot compile the program for {target}: {_first_line(error)}") from None
+    try:
+        backend = CoresBackend(plan)
+    except ValueError as error:
+        raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
+    found = {"state": backend.states, "input": backend.inputs, "output": backend.outputs}
+    check_signature(target, found.__getitem__, program)
+    return backend
 
 
 def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Backend:

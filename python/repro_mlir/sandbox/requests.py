@@ -83,6 +83,13 @@ def analyze_native(data: bytes, level: str) -> bytes:
     return _SERVER.ask("analyze_native", data, limits().compile_seconds, f"analyzed for {level}", level=level)
 
 
+def compile_cores(data: bytes, machine: str, level: str) -> bytes:
+    """Runs `compilation.cores.compile` in a child process. Raises ReproError for any failure."""
+    return _SERVER.ask(
+        "compile_cores", data, limits().compile_seconds, f"compiled for {machine}", machine=machine, level=level
+    )
+
+
 def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
     """Runs `compilation.device_code.compile_data` in a child process. Raises ReproError for any failure."""
     return _SERVER.ask(

@@ -137,6 +137,14 @@ def analyze_native(data: bytes, *, level: str) -> bytes:
     return analyze(data, level).to_bytes()
 
 
+def compile_cores(data: bytes, *, machine: str, level: str) -> bytes:
+    """Maps a program onto a machine of many cores; returns the core plan. Raises CompileError with the first error of
+    the compiler."""
+    from repro_mlir.compilation.cores import compile
+
+    return compile(data, machine, level)
+
+
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Compiles a program for a GPU; returns the code in the format of the cache. Raises ReproError if the compilation
     fails."""
@@ -168,6 +176,7 @@ WORK: dict[str, Callable[..., bytes]] = {
     "import_module": import_module,
     "compile_native": compile_native,
     "analyze_native": analyze_native,
+    "compile_cores": compile_cores,
     "compile_device": compile_device,
     "interpret": interpret,
 }

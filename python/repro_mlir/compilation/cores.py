@@ -1,0 +1,61 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Maps canonical programs onto machines of many cores."""
+
+from __future__ import annotations
+
+import os
+
+from repro_mlir._mlir_libs import _repro
+from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.compilation.cache import cached_code
+from repro_mlir.compilation.cpu import module_of, native_level
+from repro_mlir.sandbox import compile_cores
+
+
+def machines() -> list[str]:
+    """Returns the names of the machines of many cores."""
+    return _repro.many_core_machines().split(", ")
+
+
+def compile(program: bytes | str, machine: str, level: str, *, jobs: int | None = None) -> bytes:
+    """Maps a canonical program onto a machine.
+
+    Args:
+        program: as for `cpu.module_of`.
+        machine: one of `machines()`, or the path of a machine file (docs/contributors/machines.md).
+        level: the CPU level of the kernels' code, as for `cpu.compile`.
+        jobs: the number of compiler threads, by default one per processor. The plan does not depend on it.
+
+    Returns:
+        The core plan, whose format is described in docs/reference/core-plan.md.
+
+    Raises:
+        CompileError: the program does not fit the machine, or the compilation fails; the message is the first error of
+            the compiler.
+    """
+    module = module_of(program)
+    try:
+        return _repro.compile_cores(module, machine, level, jobs or os.cpu_count() or 1)
+    except ValueError as error:
+        raise CompileError(str(error)) from None
+
+
+def cached_compile(program: bytes, machine: str, *, untrusted: bool = False) -> bytes:
+    """Compiles like `compile` for this processor, or returns the core plan from the cache.
+
+    Args:
+      program: a stored canonical program.
+      untrusted: whether to compile in a child process with limits (see sandbox/), as for untrusted programs.
+    Raises:
+      ReproError: there is no such machine.
+    """
+    level = native_level()
+    try:
+        # The plan depends on each number of the machine, which is more than its name if it is a file.
+        text = _repro.many_core_text(machine)
+    except ValueError as error:
+        raise ReproError(str(error)) from None
+    make = compile_cores if untrusted else compile
+    return cached_code(program, f"cores {level} {text}", lambda: make(program, machine, level))
