@@ -31,6 +31,7 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
   // A fused kernel has no tiles: its operations share blocks of rows, or
   // registers.
   buildSchedulePipeline(manager, ScheduleOptions());
+  manager.addPass(createReproMapSplit());
   ReproMapPartitionOptions partition;
   partition.machine = machine.str();
   manager.addPass(createReproMapPartition(partition));

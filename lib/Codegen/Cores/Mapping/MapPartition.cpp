@@ -63,7 +63,7 @@ static double getBound(const MappedLaunch &launch, const KernelCost &cost,
   SmallVector<Interval> piece = launch.getLargestPiece(partition);
   double bytes = 0;
   for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses()))
-    bytes += double(getBoxBytes(launch.tiles, i, piece)) *
+    bytes += getTransferBytes(launch, i, piece, machine) *
              ((access.reads ? 1 : 0) + (access.writes ? 1 : 0));
   double link = machine.linkBytesPerCycle * machine.clockHz;
   double compute = cost.getCycles(piece) / machine.clockHz;

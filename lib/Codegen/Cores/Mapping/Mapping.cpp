@@ -194,6 +194,26 @@ double cores::getDramBytesPerSecond(const ManyCore &machine) {
   return sum * double(machine.getChips()) * machine.dramEfficiency;
 }
 
+double cores::getTransferBytes(const MappedLaunch &launch, unsigned access,
+                               ArrayRef<Interval> tile,
+                               const ManyCore &machine) {
+  Box box = launch.tiles.getBox(access, tile);
+  MemRefType type = launch.places[access].type;
+  int64_t unused;
+  SmallVector<int64_t> strides = *getStaticStrides(type, unused);
+  int64_t row = 1;
+  double rows = 1;
+  for (int64_t dim = box.size() - 1; dim >= 0; --dim) {
+    if (rows == 1 && (box[dim].size == 1 || strides[dim] == row))
+      row *= box[dim].size;
+    else
+      rows *= double(box[dim].size);
+  }
+  int64_t unit = std::max(machine.dmaAlignment, machine.payloadBytes);
+  row *= launch::getElementBytes(type.getElementType());
+  return rows * double(llvm::alignTo(row, std::max<int64_t>(unit, 1)));
+}
+
 /// Returns the number of tiles of a piece along each axis.
 static SmallVector<int64_t> getTileCounts(const MappedLaunch &launch,
                                           ArrayRef<Interval> piece,
@@ -274,16 +294,12 @@ static double getPieceSeconds(const MappedLaunch &launch,
   double in = 0, all = 0; // bytes of the first tile's inputs, of all tiles
   double copies = 0;
   for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses())) {
-    double bytes = double(getBoxBytes(launch.tiles, i, tile));
+    double bytes = getTransferBytes(launch, i, tile, machine);
     double boxes = double(countBoxes(launch, i, counts));
-    if (access.reads) {
-      in += bytes;
-      all += bytes * boxes;
-      copies += boxes;
-    }
-    if (access.writes) {
-      all += bytes * boxes;
-      copies += boxes;
+    in += access.reads ? bytes : 0;
+    for (bool moved : {access.reads, access.writes}) {
+      all += moved ? bytes * boxes : 0;
+      copies += moved ? boxes : 0;
     }
   }
   double latency = machine.channels.empty()
@@ -292,12 +308,14 @@ static double getPieceSeconds(const MappedLaunch &launch,
   double setup = machine.dmaSetupCycles / machine.clockHz;
   double compute =
       numTiles * (cost.getCycles(tile) + machine.runCycles) / machine.clockHz;
-  double transfer = all / bandwidth + copies * setup;
-  double fill = in / bandwidth + 2 * latency + 2 * setup;
-  if (!isDouble)
-    return compute + transfer + 2 * latency;
-  return fill + std::max(compute, transfer - in / bandwidth) +
-         std::min(compute, transfer) / std::max(numTiles, 1.0) * 0.5;
+  // The transfers of a tile start together.
+  double transfer = all / bandwidth + copies * setup + numTiles * latency;
+  if (!isDouble || numTiles == 1)
+    return compute + transfer + latency;
+  // The first inputs and the last outputs have no run to hide behind.
+  double out = all / numTiles / bandwidth - in / bandwidth;
+  return latency + in / bandwidth + std::max(0.0, out) +
+         std::max(compute, transfer);
 }
 
 Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,

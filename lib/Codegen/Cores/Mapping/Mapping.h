@@ -77,6 +77,11 @@ int64_t getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
                        ArrayRef<int64_t> sizes, bool isDouble,
                        const ManyCore &machine);
 
+/// Returns the bytes that a transfer of the box of an access occupies: each row
+/// without gaps takes whole units of the DMA engine and of the network.
+double getTransferBytes(const MappedLaunch &launch, unsigned access,
+                        ArrayRef<Interval> tile, const ManyCore &machine);
+
 /// Returns the bytes per second of all channels of the DRAM.
 double getDramBytesPerSecond(const ManyCore &machine);
 

@@ -29,6 +29,18 @@ class Cores_MapPass<string name> : Pass<name, "::mlir::ModuleOp"> {
                                  "::mlir::vector::VectorDialect"];
 }
 
+def ReproMapSplit : Cores_MapPass<"repro-map-split"> {
+  let summary = "cut sums of whole tensors at chunks";
+  let description = [{
+    (F1), (F3) Replaces a launch that adds all elements of a tensor in several
+    chunks by launches that compute the results of the chunks, and one that folds
+    these results. The results are a new temporary at the end of the arena.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::repro::ReproDialect"];
+}
+
 def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {
   let summary = "cut launches into pieces for cores";
   let description = [{
