@@ -83,6 +83,29 @@ MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
   return wrap(success(succeeded(artifact)));
 }
 
+MlirLogicalResult
+reproMicrocontrollerCompile(MlirModule module, MlirStringRef levelName,
+                            MlirStringRef name, const MlirStringRef *initial,
+                            intptr_t numInitial, uint64_t sizes[3],
+                            MlirStringCallback callback, void *userData) {
+  ModuleOp op = unwrap(module);
+  SmallVector<StringRef> states;
+  for (intptr_t i = 0; i < numInitial; ++i)
+    states.push_back(unwrap(initial[i]));
+  FailureOr<StepProgram> program =
+      makeFor<StepProgram>(op, levelName, [&](const Level &level) {
+        return compileForMicrocontroller(op, level, unwrap(name), states);
+      });
+  if (failed(program))
+    return wrap(failure());
+  callback(toStringRef(program->step.object), userData);
+  callback(toStringRef(program->plan), userData);
+  sizes[0] = program->step.codeBytes;
+  sizes[1] = program->step.constBytes;
+  sizes[2] = program->step.memoryBytes;
+  return wrap(success());
+}
+
 MlirLogicalResult reproCPUAnalyze(MlirModule module, MlirStringRef levelName,
                                   unsigned jobs, MlirStringCallback callback,
                                   void *userData) {

@@ -137,6 +137,10 @@ FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
 FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
                                                   const Level &level,
                                                   unsigned jobs, bool timing) {
+  if (level.isMicrocontroller)
+    return canonical.emitError("expected one of the CPU levels ")
+           << listLevels() << ", as microcontrollers run no artifacts, got "
+           << level.name;
   OwningOpRef<ModuleOp> module = canonical.clone();
   DefaultTimingManager timer;
   timer.setEnabled(timing);
@@ -154,6 +158,26 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
       failed(verify(*module)))
     return failure();
   return translateToArtifact(*module, level, jobs);
+}
+
+FailureOr<StepProgram>
+mlir::repro::compileForMicrocontroller(ModuleOp canonical, const Level &level,
+                                       StringRef name,
+                                       ArrayRef<StringRef> initial) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  PassManager manager(module->getContext(), ModuleOp::getOperationName());
+  buildCPUPipeline(manager, manager, level);
+  if (failed(manager.run(*module)))
+    return failure();
+  FailureOr<TranslatedPlan> translated = readPlan(*module);
+  if (failed(translated))
+    return failure();
+  FailureOr<StepObject> step =
+      emitStep(*module, *translated, name, initial, level);
+  if (failed(step))
+    return failure();
+  return StepProgram{std::move(*step),
+                     ::repro_runtime::writePlan(translated->plan)};
 }
 
 FailureOr<CPUAnalysis> mlir::repro::analyzeForCPU(ModuleOp canonical,

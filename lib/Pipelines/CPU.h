@@ -8,6 +8,7 @@
 #ifndef REPRO_PIPELINES_CPU_H
 #define REPRO_PIPELINES_CPU_H
 
+#include "Codegen/CPU/Lowering/EmitStep.h"
 #include "Target/Level.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -30,6 +31,19 @@ FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
 /// diagnostics. With `timing`, the time of each pass is printed to stderr.
 FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
                                      unsigned jobs, bool timing = false);
+
+/// The object of a program for a microcontroller, and its plan as bytes
+/// (docs/reference/plan.md).
+struct StepProgram {
+  StepObject step;
+  std::string plan;
+};
+
+/// Compiles a copy of a canonical program for a microcontroller (see emitStep).
+FailureOr<StepProgram> compileForMicrocontroller(ModuleOp module,
+                                                 const Level &level,
+                                                 StringRef name,
+                                                 ArrayRef<StringRef> initial);
 
 /// A description of compiled code, for tools that predict its speed.
 struct CPUAnalysis {

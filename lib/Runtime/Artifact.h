@@ -31,7 +31,11 @@
 
 namespace repro_runtime {
 
-enum class Machine : uint32_t { X86_64 = 0, AArch64 = 1 };
+enum class Machine : uint32_t {
+  X86_64 = 0,
+  AArch64 = 1,
+  Thumb = 2, ///< of microcontrollers, which run no artifacts
+};
 
 /// An artifact, whose sections are views of the bytes from which the artifact
 /// was read.

@@ -33,6 +33,9 @@ struct Level {
   /// Whether one instruction adds the products of four pairs of bytes to an
   /// i32.
   bool hasByteDots = false;
+  /// Whether the machine is a microcontroller: without an operating system, and
+  /// without instructions for f64 and for the division of i64.
+  bool isMicrocontroller = false;
   /// The width in bits of the vector registers that generated code uses.
   int64_t vectorWidth = 0;
   int64_t vectorRegisters = 0;
@@ -46,13 +49,15 @@ struct Level {
   int64_t getL1WayBytes() const { return l1Bytes / l1Ways; }
 };
 
+/// Returns the levels of which artifacts can be made, worst first.
 llvm::ArrayRef<Level> getLevels();
 
-/// Returns the level with that name, or null.
+/// Returns the level of `getLevels()` with that name, or null.
 const Level *findLevel(llvm::StringRef name);
 
-/// Returns the level with that name, or the one described by the file if the
-/// name is a path that ends in ".json". On failure, sets `error` to one reason.
+/// Returns the level with that name, which may be that of a microcontroller, or
+/// the one described by the file if the name is a path that ends in ".json". On
+/// failure, sets `error` to one reason.
 FailureOr<Level> getLevel(llvm::StringRef nameOrPath, std::string &error);
 
 /// Returns "x86-64-v2, x86-64-v3, ..." for error messages.

@@ -54,7 +54,7 @@ struct Form<Level> {
       {"byte_dots", nullptr, &Level::hasByteDots},
   };
   static constexpr Size<Level> sizes[] = {
-      {"vector_bits", &Level::vectorWidth, 128, 2048, true, true},
+      {"vector_bits", &Level::vectorWidth, 32, 2048, true, true},
       {"vector_registers", &Level::vectorRegisters, 8, 128, true, true},
       {"line_bytes", &Level::lineBytes, 32, 256, true, false},
       {"l1_bytes", &Level::l1Bytes, 4096, 1 << 20, false, false},
@@ -178,9 +178,14 @@ LogicalResult mlir::repro::readMachine(StringRef text, Level &machine,
     machine.machine = ::repro_runtime::Machine::X86_64;
   else if (processor == "aarch64")
     machine.machine = ::repro_runtime::Machine::AArch64;
+  else if (processor == "thumbv7em")
+    machine.machine = ::repro_runtime::Machine::Thumb;
   else
-    return fail(error, "expected a triple of x86_64 or aarch64, got '" +
-                           machine.triple + "'");
+    return fail(error,
+                "expected a triple of x86_64, aarch64 or thumbv7em, got '" +
+                    machine.triple + "'");
+  machine.isMicrocontroller =
+      machine.machine == ::repro_runtime::Machine::Thumb;
   return success();
 }
 

@@ -23,7 +23,7 @@ struct Description {
 
 /// The machines that the files in lib/Target/machines describe.
 struct Machines {
-  std::vector<Level> levels;
+  std::vector<Level> levels, microcontrollers;
   std::vector<Architecture> architectures;
   std::vector<ManyCore> manyCores;
 
@@ -65,6 +65,8 @@ Machines::Machines() {
     std::string kind = readMachineKind(description.text);
     if (kind == "cpu")
       add(description, levels);
+    else if (kind == "microcontroller")
+      add(description, microcontrollers);
     else if (kind == "gpu")
       add(description, architectures);
     else if (kind == "cores")
@@ -100,6 +102,9 @@ const Level *mlir::repro::findLevel(StringRef name) {
 
 FailureOr<Level> mlir::repro::getLevel(StringRef nameOrPath,
                                        std::string &error) {
+  if (const Level *level =
+          find(ArrayRef(getMachines().microcontrollers), nameOrPath))
+    return *level;
   return get(getLevels(), "CPU level", nameOrPath, error);
 }
 

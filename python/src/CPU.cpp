@@ -40,16 +40,35 @@ nb::bytes compile(MlirModule module, const std::string &level, unsigned jobs,
   return nb::bytes(artifact.data(), artifact.size());
 }
 
+void take(MlirStringRef text, void *taken) {
+  static_cast<std::vector<std::string> *>(taken)->emplace_back(text.data,
+                                                               text.length);
+}
+
+nb::tuple compileMicrocontroller(MlirModule module, const std::string &level,
+                                 const std::string &name,
+                                 const std::vector<nb::bytes> &initial) {
+  std::vector<MlirStringRef> states;
+  for (const nb::bytes &state : initial)
+    states.push_back(mlirStringRefCreate(state.c_str(), state.size()));
+  std::vector<std::string> texts;
+  uint64_t sizes[3];
+  run(module, [&] {
+    return reproMicrocontrollerCompile(
+        module, mlirStringRefCreate(level.data(), level.size()),
+        mlirStringRefCreate(name.data(), name.size()), states.data(),
+        states.size(), sizes, take, &texts);
+  });
+  return nb::make_tuple(nb::bytes(texts[0].data(), texts[0].size()),
+                        nb::bytes(texts[1].data(), texts[1].size()), sizes[0],
+                        sizes[1], sizes[2]);
+}
+
 nb::tuple analyze(MlirModule module, const std::string &level, unsigned jobs) {
   MlirStringRef name = mlirStringRefCreate(level.data(), level.size());
   std::vector<std::string> texts;
-  run(module, [&] {
-    auto take = [](MlirStringRef text, void *taken) {
-      static_cast<std::vector<std::string> *>(taken)->emplace_back(text.data,
-                                                                   text.length);
-    };
-    return reproCPUAnalyze(module, name, jobs, take, &texts);
-  });
+  run(module,
+      [&] { return reproCPUAnalyze(module, name, jobs, take, &texts); });
   return nb::make_tuple(nb::bytes(texts[0].data(), texts[0].size()), texts[1],
                         texts[2]);
 }
@@ -182,6 +201,11 @@ void bindCPU(nb::module_ &m) {
       nb::arg("timing") = false,
       "Compiles a canonical module for a CPU level; the result is an artifact. "
       "Raises ValueError with the first error.");
+  m.def("compile_microcontroller", &compileMicrocontroller, nb::arg("module"),
+        nb::arg("level"), nb::arg("name"), nb::arg("initial"),
+        "Compiles a canonical module to an object for a microcontroller. "
+        "Returns the object, the plan, and the bytes of code, of constants and "
+        "of memory. Raises ValueError with the first error.");
   m.def("analyze_cpu", &analyze, nb::arg("module"), nb::arg("level"),
         nb::arg("jobs") = 1,
         "The plan of a canonical module for a CPU level, what its kernels read "

@@ -9,15 +9,17 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.files.storage import check_can_write
+from repro_mlir.base.files.storage import check_can_write, make_empty_folder, write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import (
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from repro_mlir.program import Program
     from repro_mlir.verification.receipts.signing import PrivateKey
 
+MICROCONTROLLER = "cortex-m4f"
 
 _NOTES = """examples:
   repro compile examples/digits_cnn.py -o digits.repro
   repro compile model.onnx --size batch=8 -o model.repro
+  repro compile model.onnx --target cortex-m4f -o model
   repro compile examples/digits_cnn.py --target cuda --steps 10 --expect -o digits.rmb
 """
 
@@ -70,14 +74,21 @@ def register(commands: Commands) -> None:
         action="store_true",
         help="with --precision, for inference: store the codes and scales of weights in blocks, not the weights",
     )
-    command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the program file or bundle to write; for cortex-m4f, the folder",
+    )
     target = command.add_argument(
         "--target",
         metavar="T",
         help="also compile for this target, to check that this works; cuda or cuda:sm_75,sm_90 writes a bundle "
-        "with the code for these GPUs, which runs without this package",
+        "with the code for these GPUs, which runs without this package; cortex-m4f writes an object and a C header for "
+        "this microcontroller",
     )
-    set_names(target, target_names, in_help=False, listed_by="repro targets")
+    set_names(target, lambda: [*target_names(), MICROCONTROLLER], in_help=False, listed_by="repro targets")
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of N steps in the bundle")
     command.add_argument(
         "--expect", action="store_true", help="run these steps here and record the hashes of their results"
@@ -102,9 +113,13 @@ def _compile(options: argparse.Namespace) -> int:
     if not architectures and (options.steps or options.expect or options.sign):
         raise ReproError("--steps, --expect and --sign are for bundles: expected --target cuda or cuda:sm_75,sm_90")
     signer = PrivateKey(options.sign) if options.sign else None
-    if options.target and not architectures:
+    is_microcontroller = options.target == MICROCONTROLLER
+    if options.target and not architectures and not is_microcontroller:
         check_runs(options.target)
-    check_can_write(options.output)
+    if is_microcontroller:
+        make_empty_folder(options.output)
+    else:
+        check_can_write(options.output)
     kind = expect(options.script, SCRIPT, MODULE, ONNX, SAVED_MODEL)
     is_script = kind not in (MODULE, ONNX, SAVED_MODEL)
     if not is_script and architectures:
@@ -127,21 +142,24 @@ def _compile(options: argparse.Namespace) -> int:
         program = store_codes(program)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
-    if architectures:
+    if is_microcontroller:
+        report = _step_library(options, program)
+    elif architectures:
         report = _bundle(options, program, architectures, steps, signer)
     else:
         if options.target:
             compile(program, options.target)
         program.save(options.output)
         report = {"program": program.hash, "file": options.output}
-    if options.timing:
+    if options.timing and not is_microcontroller:
         _time_passes(program, architectures, options.target)
     if options.json:
         tell(json.dumps(report))
         return 0
     for key, value in report.items():
         tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
-    tell(told_next("repro", "run-bundle" if architectures else "inspect", options.output))
+    if not is_microcontroller:
+        tell(told_next("repro", "run-bundle" if architectures else "inspect", options.output))
     return 0
 
 
@@ -175,6 +193,25 @@ def _time_passes(program: Program, architectures: list[str], target: str | None)
         architectures = [level or DEFAULT_ARCHITECTURE]
     for architecture in architectures:
         gpu.compile(program.data, architecture, timing=True)
+
+
+def _step_library(options: argparse.Namespace, program: Program) -> dict[str, Any]:
+    """Writes the object and the header of a program for a microcontroller."""
+    from repro_mlir.compilation.microcontroller import compile
+
+    name = re.sub(r"\W", "_", Path(options.script).stem, flags=re.ASCII)
+    library = compile(program, name if name[:1].isalpha() else f"program_{name}")
+    folder = Path(options.output)
+    files = {f"{library.name}.o": library.object, f"{library.name}.h": library.header.encode()}
+    for file, data in files.items():
+        write_file(folder / file, data)
+    return {
+        "program": program.hash,
+        "files": ", ".join(str(folder / file) for file in files),
+        "code": library.code,
+        "constants": library.constants,
+        "memory": library.memory,
+    }
 
 
 def _bundle(

@@ -79,7 +79,8 @@ bool SumLimits::checksOverflow() const {
 }
 
 LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
-  if (failed(matchFactors()) || !type.isF32())
+  // Exponents are stored and compared in pairs.
+  if (failed(matchFactors()) || !type.isF32() || b.getLanes() < 2)
     return failure();
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);

@@ -162,7 +162,7 @@ private:
 /// 0 if this is not possible even for the products of one word.
 static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   auto magnitudes = op.getMagnitudes();
-  if (!magnitudes)
+  if (!magnitudes || level.isMicrocontroller)
     return 0;
   int64_t x = (*magnitudes)[0], y = (*magnitudes)[1];
   constexpr int64_t kMost = INT16_MAX;
@@ -197,7 +197,7 @@ BlockContraction::BlockContraction(HostBuilder &b, BlockContractionOp op)
       k(cast<MemRefType>(op.getInputs()[0].getType()).getDimSize(rank - 1)),
       block(std::min<int64_t>(op.getBlock(), std::max<int64_t>(k, 1))),
       product(chooseProduct(b.getLevel(), op, block)),
-      lanes(b.getLanes() / (isFloat() ? 2 : 1)) {
+      lanes(isFloat() ? b.getNativeLanes(b.getF64Type()) : b.getLanes()) {
   blockWords = block / perWord();
   blocks = k / block;
   groupWords = std::max<int64_t>(blockWords, 1);

@@ -21,7 +21,7 @@ using namespace mlir::repro::cpu;
 
 int64_t HostBuilder::getNativeLanes(Type element) const {
   return element.isF64() || element.isInteger(64) || element.isIndex()
-             ? getLanes() / 2
+             ? std::max<int64_t>(getLanes() / 2, 1)
              : getLanes();
 }
 

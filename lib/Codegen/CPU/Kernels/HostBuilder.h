@@ -26,7 +26,7 @@ public:
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
   /// Returns the number of lanes of a vector of `element`: half of `getLanes()`
-  /// for types of 64 bits, otherwise `getLanes()`.
+  /// for types of 64 bits if there are several, otherwise `getLanes()`.
   int64_t getNativeLanes(Type element) const;
   /// Returns how many elements of type `element` fit into a cache line.
   int64_t getLineElements(Type element) const;

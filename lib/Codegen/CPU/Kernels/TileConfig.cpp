@@ -149,7 +149,8 @@ private:
 
 Chooser::Chooser(ContractionShape shape, const Level &level, bool isShared)
     : shape(std::move(shape)), level(level), isShared(isShared) {
-  c.lanes = level.vectorWidth / (8 * this->shape.elementBytes);
+  c.lanes =
+      std::max<int64_t>(level.vectorWidth / (8 * this->shape.elementBytes), 1);
   c.span = std::min(this->shape.chunk, this->shape.n);
 }
 
@@ -194,13 +195,15 @@ double Chooser::rateVectors(const Factor &vectors, const Factor &other) const {
 }
 
 int64_t Chooser::getMostVectors() const {
-  return level.vectorRegisters >= 32 && level.vectorWidth >= 256 ? 4 : 2;
+  return level.vectorRegisters >= 32 && level.vectorWidth != 128 ? 4 : 2;
 }
 
 int64_t Chooser::getAccumulators() const {
   // The remaining registers hold columns and one row element. For 128-bit
   // vectors, 8 was chosen by measurements without fma, where each multiply-add
   // needs extra registers.
+  if (level.isMicrocontroller)
+    return level.vectorRegisters / 2;
   return level.vectorWidth < 256 ? 8 : level.vectorRegisters * 3 / 4;
 }
 

@@ -8,6 +8,7 @@
 #include "Codegen/CPU/Lowering/EmitObject.h"
 
 #include "Codegen/CPU/Lowering/SingleLaneStores.h"
+#include "Codegen/CPU/Lowering/SoftArithmetic.h"
 #include "dialects/Launch/IR/KernelSignature.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -42,9 +43,16 @@ static constexpr char passes[] =
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
+/// The first pass for microcontrollers: their instructions and the routines
+/// that replace the others have no vectors.
+static constexpr char scalarPasses[] = "function(scalarizer<load-store>),";
+
 /// Whether an object may refer to an external symbol. Library functions that
-/// compute are not allowed, except the exact routines of lib/Runtime.
-static bool isKnownExternal(StringRef symbol) {
+/// compute are not allowed, except the exact routines of lib/Runtime. Nothing
+/// provides a symbol on a microcontroller.
+static bool isKnownExternal(StringRef symbol, const Level &level) {
+  if (level.isMicrocontroller)
+    return false;
   return symbol == "memcpy" || symbol == "memset" || symbol == "memmove" ||
          symbol.starts_with("repro_");
 }
@@ -60,6 +68,10 @@ static void initializeTargets() {
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeARMTargetInfo();
+    LLVMInitializeARMTarget();
+    LLVMInitializeARMTargetMC();
+    LLVMInitializeARMAsmPrinter();
   });
 }
 
@@ -74,9 +86,12 @@ createTargetMachine(const Level &level, std::string &error) {
   llvm::TargetOptions options;
   // (V3) Never fuses a multiplication and an addition of the program.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  // The code of a microcontroller has no table of addresses: it refers to its
+  // constants relative to the program counter.
+  auto model = level.isMicrocontroller ? llvm::Reloc::ROPI : llvm::Reloc::PIC_;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, level.cpu, level.features, options, llvm::Reloc::PIC_,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      triple, level.cpu, level.features, options, model, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
 }
 
 static std::string getEntryName(StringRef kernel) {
@@ -148,7 +163,7 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
 
 /// Returns the name of an external symbol that isKnownExternal rejects, or an
 /// error message if `object` cannot be read; otherwise an empty string.
-static std::string findUnknownExternal(StringRef object) {
+static std::string findUnknownExternal(StringRef object, const Level &level) {
   auto file = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(object, "object"));
   if (!file)
@@ -162,7 +177,7 @@ static std::string findUnknownExternal(StringRef object) {
       continue;
     }
     if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
-        !isKnownExternal(*name))
+        !isKnownExternal(*name, level))
       return name->str();
   }
   return {};
@@ -200,7 +215,10 @@ static std::string compile(llvm::Module &module, const Level &level,
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::ModulePassManager pipeline;
-  if (llvm::Error failed = builder.parsePassPipeline(pipeline, passes)) {
+  std::string text = passes;
+  if (level.isMicrocontroller)
+    text.insert(0, scalarPasses);
+  if (llvm::Error failed = builder.parsePassPipeline(pipeline, text)) {
     error = llvm::toString(std::move(failed));
     return {};
   }
@@ -208,6 +226,8 @@ static std::string compile(llvm::Module &module, const Level &level,
   // Stores are replaced after all passes, because the passes turn masks into
   // constants.
   replaceSingleLaneStores(module);
+  if (level.isMicrocontroller)
+    expandSoftArithmetic(module);
   if (prepare) {
     error = prepare(module);
     if (!error.empty())
@@ -288,6 +308,17 @@ emitAll(ModuleOp module, size_t count, unsigned jobs,
   return success();
 }
 
+std::string mlir::repro::emitModule(llvm::Module &module, const Level &level,
+                                    std::string &error) {
+  std::string object = compile(module, level, /*prepare=*/{}, error);
+  if (!error.empty())
+    return {};
+  if (std::string symbol = findUnknownExternal(object, level); !symbol.empty())
+    error = "(V3) code generation for " + level.name + " calls '" + symbol +
+            "', which is not an exact routine of the runtime";
+  return object;
+}
+
 FailureOr<SmallVector<std::string>>
 mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
                          const Level &level, unsigned jobs) {
@@ -312,13 +343,10 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
       for (LLVM::LLVMFuncOp function : (*divided)[index])
         addEntry(*code, *code->getFunction(function.getName()));
     }
-    objects[index] = compile(*code, level, /*prepare=*/{}, error);
-    if (error.empty())
-      if (std::string symbol = findUnknownExternal(
-              index < parts.size() ? StringRef(objects[index]) : "");
-          index < parts.size() && !symbol.empty())
-        error = "(V3) code generation for " + level.name + " calls '" + symbol +
-                "', which is not an exact routine of the runtime";
+    // The table refers to the entries of the other objects.
+    objects[index] = index < parts.size()
+                         ? emitModule(*code, level, error)
+                         : compile(*code, level, /*prepare=*/{}, error);
   };
   if (failed(emitAll(module, objects.size(), jobs, emit)))
     return failure();

@@ -27,6 +27,11 @@ FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 const Level &level,
                                                 unsigned jobs);
 
+/// Optimizes the module and compiles it to an object. On failure, sets `error`
+/// to one reason; the object must refer to no function of a library.
+std::string emitModule(llvm::Module &module, const Level &level,
+                       std::string &error);
+
 /// A hook that changes optimized code before its assembly is emitted. Returns
 /// an error message, empty on success.
 using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;

@@ -1,0 +1,156 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""A Cortex-M4 in Unicorn, which runs the steps of a `StepLibrary`."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import unicorn
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.compilation.microcontroller import StepLibrary, struct_layout
+from repro_mlir.program import Program
+from unicorn import arm_const
+
+FLASH, RAM, END = 0x0800_0000, 0x2000_0000, 0x1000_0000
+_PAGE = 4096
+_STACK = 16384
+
+_SCRIPT = """
+SECTIONS {
+  .flash %d : { *(.text*) *(.rodata*) }
+  /DISCARD/ : { *(.ARM.exidx*) *(.ARM.attributes) *(.comment) }
+}
+"""
+
+
+def link(library: StepLibrary, folder: Path) -> tuple[bytes, dict[str, int]]:
+    """Links the object alone. Returns the bytes of flash, and the addresses of its global symbols."""
+    made, script, linked = folder / "step.o", folder / "flash.ld", folder / "step.elf"
+    made.write_bytes(library.object)
+    script.write_text(_SCRIPT % FLASH)
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-T", script, "-e", f"{library.name}_step", made, "-o", linked]
+    subprocess.run(command, check=True)
+    return _read(linked.read_bytes())
+
+
+def sections(elf: bytes) -> list[tuple[str, int, int, bytes, int]]:
+    """Returns the name, type, address, bytes and linked section of each section of a 32-bit ELF file."""
+    (table,), (count, names) = struct.unpack_from("<I", elf, 32), struct.unpack_from("<HH", elf, 48)
+    headers = [struct.unpack_from("<10I", elf, table + 40 * i) for i in range(count)]
+    text = elf[headers[names][4] :]
+    found = []
+    for name, kind, _, address, offset, size, linked, *_ in headers:
+        data = b"" if kind == 8 else elf[offset : offset + size]
+        found.append((text[name : text.index(b"\0", name)].decode(), kind, address, data, linked))
+    return found
+
+
+def symbols(elf: bytes) -> list[tuple[str, int, int, int]]:
+    """Returns the name, value, binding and section of each symbol."""
+    found = []
+    every = sections(elf)
+    for _, kind, _, data, linked in every:
+        if kind != 2:
+            continue
+        text = every[linked][3]
+        for name, value, _, info, _, section in struct.iter_unpack("<IIIBBH", data):
+            found.append((text[name : text.index(b"\0", name)].decode(), value, info >> 4, section))
+    return found
+
+
+def _read(elf: bytes) -> tuple[bytes, dict[str, int]]:
+    (flash,) = (data for name, _, _, data, _ in sections(elf) if name == ".flash")
+    return flash, {name: value for name, value, binding, _ in symbols(elf) if binding == 1}
+
+
+class Thumb:
+    """A processor with the linked code of one library.
+
+    Attributes:
+      instructions: the number of instructions of the last step, if the processor counts them.
+      stack: the bytes of stack of the last step.
+    """
+
+    def __init__(self, library: StepLibrary, program: Program, folder: Path, counts: bool = False) -> None:
+        self.library = library
+        self.program = program
+        flash, self.symbols = link(library, folder)
+        self.instructions = self.stack = 0
+        self._cpu = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
+        self._cpu.ctl_set_cpu_model(arm_const.UC_CPU_ARM_CORTEX_M4)
+        self._cpu.mem_map(FLASH, _pages(len(flash)), unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
+        self._cpu.mem_write(FLASH, flash)
+        self._cpu.mem_map(END, _PAGE)
+        groups = (program.state, program.inputs, program.outputs)
+        sizes = [struct_layout(tensors)[1] for tensors in groups] + [library.memory]
+        # An unmapped page follows each structure, so an access past its last page is an error.
+        self._addresses, address = [], RAM
+        for size in sizes:
+            self._cpu.mem_map(address, _pages(size), unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+            # The structure ends with the page, as far as its alignment allows.
+            self._addresses.append(address + (_pages(size) - size) // 8 * 8)
+            address += _pages(size) + _PAGE
+        self._cpu.mem_map(address, _STACK)
+        self._stack = address + _STACK
+        self._parameters = [at for at, size in zip(self._addresses, sizes, strict=True) if size]
+        if counts:
+            self._lengths: dict[int, int] = {}
+            self._cpu.hook_add(unicorn.UC_HOOK_BLOCK, self._count)
+        # The FPU is on, and its control register asks for what a step must not depend on: flush to zero.
+        self._cpu.reg_write(arm_const.UC_ARM_REG_FPEXC, 1 << 30)
+        self._cpu.reg_write(arm_const.UC_ARM_REG_FPSCR, 1 << 24)
+
+    def _count(self, cpu: unicorn.Uc, address: int, size: int, _: object) -> None:
+        if address not in self._lengths:
+            halves = struct.unpack(f"<{size // 2}H", cpu.mem_read(address, size))
+            place = count = 0
+            while place < len(halves):
+                place += 2 if halves[place] >> 11 >= 29 else 1
+                count += 1
+            self._lengths[address] = count
+        self.instructions += self._lengths[address]
+
+    def read(self, group: int) -> list[np.ndarray]:
+        """Returns the tensors of the state (0), the inputs (1) or the outputs (2)."""
+        tensors = self._tensors(group)
+        values = []
+        for tensor, offset in zip(tensors, struct_layout(tensors)[0], strict=True):
+            data = self._cpu.mem_read(self._addresses[group] + offset, tensor.nbytes)
+            values.append(np.frombuffer(bytes(data), tensor.dtype).reshape(tensor.shape))
+        return values
+
+    def write(self, group: int, values: Sequence[np.ndarray]) -> None:
+        """Writes the tensors of the state (0) or the inputs (1)."""
+        tensors = self._tensors(group)
+        for tensor, offset, value in zip(tensors, struct_layout(tensors)[0], values, strict=True):
+            self._cpu.mem_write(self._addresses[group] + offset, np.ascontiguousarray(value, tensor.dtype).tobytes())
+
+    def _tensors(self, group: int) -> tuple[TensorType, ...]:
+        return (self.program.state, self.program.inputs, self.program.outputs)[group]
+
+    def step(self) -> int:
+        """Runs one step; returns its result."""
+        self.instructions = 0
+        registers = [getattr(arm_const, f"UC_ARM_REG_R{i}") for i in range(4)]
+        for register, value in zip(registers, self._parameters, strict=False):
+            self._cpu.reg_write(register, value)
+        self._cpu.reg_write(arm_const.UC_ARM_REG_SP, self._stack)
+        self._cpu.reg_write(arm_const.UC_ARM_REG_LR, END | 1)
+        self._cpu.mem_write(self._stack - _STACK, b"\xa5" * _STACK)
+        self._cpu.emu_start(self.symbols[f"{self.library.name}_step"] | 1, END)
+        assert self._cpu.reg_read(arm_const.UC_ARM_REG_SP) == self._stack
+        print(hex(self._cpu.reg_read(arm_const.UC_ARM_REG_FPSCR)), hex(self._cpu.reg_read(arm_const.UC_ARM_REG_FPEXC)), hex(self._cpu.reg_read(arm_const.UC_ARM_REG_PC)))
+        used = bytes(self._cpu.mem_read(self._stack - _STACK, _STACK))
+        self.stack = len(used.lstrip(b"\xa5"))
+        return self._cpu.reg_read(arm_const.UC_ARM_REG_R0)
+
+
+def _pages(size: int) -> int:
+    return -(-max(size, 1) // _PAGE) * _PAGE
