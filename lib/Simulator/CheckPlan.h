@@ -27,7 +27,7 @@ struct CounterUse {
   std::set<uint64_t> unordered;
 };
 
-/// What the operations of a plan refer to.
+/// Looks up the things that the operations of a plan name.
 struct PlanIndex {
   std::map<Core, uint32_t> programs; ///< the number of each core's program
   /// By program and counter.

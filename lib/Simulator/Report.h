@@ -13,7 +13,7 @@
 
 namespace repro_simulator {
 
-/// What a core does from `begin` to `end`.
+/// An activity of a core from `begin` to `end`.
 struct Interval {
   enum Kind {
     Running,       ///< a kernel

@@ -108,7 +108,7 @@ private:
   bool start(uint32_t program, const Release &release);
   bool start(uint32_t program, const Acquire &acquire);
   bool start(uint32_t program, const Check &check);
-  /// Continues the program after a duration that is no waiting.
+  /// Continues the program after a duration in which it does not wait.
   bool spend(uint32_t program, Interval::Kind kind, Time duration);
   bool block(uint32_t program);
   /// Notes the message in an error word; returns whether there is one.

@@ -52,7 +52,8 @@ static void checkSign(char *const *buffers, char *, int64_t *error, int64_t,
 }
 
 /// A plan of a state w, an input x and an output y of 16 elements of i32, with
-/// the error word at byte 0, scratch memory at byte 64, and buffers behind.
+/// the error word at byte 0, scratch memory at byte 64, and buffers from byte
+/// 1024 on.
 static CorePlan makePlan() {
   CorePlan plan;
   plan.states = {{"w", "i32", {16}}};
