@@ -33,7 +33,7 @@ void stop(int status) {
   }
 }
 
-static void reset(void) {
+void reset(void) {
   *(volatile uint32_t *)0xe000ed88 |= 0xf << 20; /* turns on the FPU */
   __asm__ volatile("dsb\n isb" ::: "memory");
   for (uint32_t *to = &data_start, *from = &data_in_flash; to < &data_end;)

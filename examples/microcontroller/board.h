@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 int main(void);
+void reset(void);
 
 void *memcpy(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);

@@ -103,7 +103,7 @@ const Level *mlir::repro::findLevel(StringRef name) {
 FailureOr<Level> mlir::repro::getLevel(StringRef nameOrPath,
                                        std::string &error) {
   if (const Level *level =
-          find(ArrayRef(getMachines().microcontrollers), nameOrPath))
+          findByName<Level>(getMachines().microcontrollers, nameOrPath))
     return *level;
   return get(getLevels(), "CPU level", nameOrPath, error);
 }

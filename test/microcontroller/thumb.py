@@ -30,11 +30,11 @@ SECTIONS {
 """
 
 
-def link(library: StepLibrary, folder: Path) -> tuple[bytes, dict[str, int]]:
+def link(library: StepLibrary, folder: Path, address: int = FLASH) -> tuple[bytes, dict[str, int]]:
     """Links the object alone. Returns the bytes of flash, and the addresses of its global symbols."""
     made, script, linked = folder / "step.o", folder / "flash.ld", folder / "step.elf"
     made.write_bytes(library.object)
-    script.write_text(_SCRIPT % FLASH)
+    script.write_text(_SCRIPT % address)
     command = [sys.executable, "-m", "ziglang", "ld.lld", "-T", script, "-e", f"{library.name}_step", made, "-o", linked]
     subprocess.run(command, check=True)
     return _read(linked.read_bytes())

@@ -99,12 +99,12 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
     artifact = _artifact(program, configuration.level)
     backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
-    arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
+    arrays = [public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
     # (V4) The NaNs of states must be canonical. The API ensures this, but here the runtime is called directly, and it
     # does not check NaNs.
     old_states = [
-        _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
+        public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
         for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)
     ]
     outcome: Outcome | None = None
@@ -117,7 +117,7 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
         try:
             outputs = executable.run(states, passed, results)
             typed = zip([*states, *outputs], known.result_types, strict=True)
-            now: Outcome = [_bits(value, kind) for value, kind in typed]
+            now: Outcome = [bits(value, kind) for value, kind in typed]
         except StepFailed as error:
             now = error
             _unchanged(states, old_states, "(E1) a failed step changed its state")
@@ -222,7 +222,7 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
     return found
 
 
-def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
+def public(array: np.ndarray, kind: ValueType) -> np.ndarray:
     """Converts an input to the Python API's format: f16 is numpy.float16, other storage types are their bits."""
     name = kind.element.name
     if not kind.element.is_storage:
@@ -231,7 +231,7 @@ def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
     return bits.view(np.float16) if name == "f16" else bits
 
 
-def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
+def bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
     """Returns a result of the API as unsigned bits. NaNs stay as they are, because compiled code must make them
     canonical (V4)."""
     element = element_type(kind.element.name)

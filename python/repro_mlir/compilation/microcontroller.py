@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,11 @@ def _c_type(tensor: TensorType) -> str:
     return _C_TYPES.get(tensor.element, f"uint{8 * element.dtype.itemsize}_t")
 
 
+def _extents(tensor: TensorType) -> list[int]:
+    """Returns the extents of the tensor's array: those of an array of C are not 0."""
+    return [max(extent, 1) for extent in tensor.shape]
+
+
 def _comment(text: str) -> str:
     """Returns the text of a comment on one line, in which nothing ends the comment."""
     return text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
@@ -122,7 +128,7 @@ def _comment(text: str) -> str:
 def _struct(kind: str, tensors: Sequence[TensorType], size: int) -> Iterator[str]:
     yield "typedef struct {\n"
     for tensor, name in zip(tensors, member_names(tensors), strict=True):
-        extents = "".join(f"[{max(extent, 1)}]" for extent in tensor.shape)
+        extents = "".join(f"[{extent}]" for extent in _extents(tensor))
         what = "" if tensor.element in _C_TYPES else f", {tensor.element}"
         yield f"  {_c_type(tensor)} {name}{extents}; /* {_comment(tensor.name)}{what} */\n"
     yield f"}} {kind};\n"
@@ -136,7 +142,7 @@ def struct_layout(tensors: Sequence[TensorType]) -> tuple[list[int], int]:
         size = tensor.dtype.itemsize
         alignment = max(alignment, size)
         offsets.append(-(-end // size) * size)
-        end = offsets[-1] + max(tensor.nbytes, size)
+        end = offsets[-1] + size * math.prod(_extents(tensor))
     return offsets, -(-end // alignment) * alignment
 
 

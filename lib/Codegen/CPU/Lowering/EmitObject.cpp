@@ -7,6 +7,7 @@
 
 #include "Codegen/CPU/Lowering/EmitObject.h"
 
+#include "Codegen/CPU/Lowering/NarrowCounters.h"
 #include "Codegen/CPU/Lowering/SingleLaneStores.h"
 #include "Codegen/CPU/Lowering/SoftArithmetic.h"
 #include "dialects/Launch/IR/KernelSignature.h"
@@ -43,9 +44,11 @@ static constexpr char passes[] =
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// The first pass for microcontrollers: their instructions and the routines
-/// that replace the others have no vectors.
-static constexpr char scalarPasses[] = "function(scalarizer<load-store>),";
+/// The first passes for microcontrollers, before `narrowCounters`: neither their
+/// instructions nor the routines that replace the others have vectors.
+static constexpr char scalarPasses[] =
+    "ipsccp,function(scalarizer<load-store>,sroa,early-cse<memssa>,"
+    "instcombine<no-verify-fixpoint>,simplifycfg)";
 
 /// Whether an object may refer to an external symbol. Library functions that
 /// compute are not allowed, except the exact routines of lib/Runtime. Nothing
@@ -214,15 +217,22 @@ static std::string compile(llvm::Module &module, const Level &level,
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  llvm::ModulePassManager pipeline;
-  std::string text = passes;
-  if (level.isMicrocontroller)
-    text.insert(0, scalarPasses);
-  if (llvm::Error failed = builder.parsePassPipeline(pipeline, text)) {
-    error = llvm::toString(std::move(failed));
-    return {};
+  auto optimize = [&](StringRef text) {
+    llvm::ModulePassManager pipeline;
+    if (llvm::Error failed = builder.parsePassPipeline(pipeline, text))
+      error = llvm::toString(std::move(failed));
+    else
+      pipeline.run(module, modules);
+  };
+  if (level.isMicrocontroller) {
+    optimize(scalarPasses);
+    for (llvm::Function &function : module)
+      if (!function.isDeclaration())
+        functions.invalidate(function, narrowCounters(function, functions));
   }
-  pipeline.run(module, modules);
+  optimize(passes);
+  if (!error.empty())
+    return {};
   // Stores are replaced after all passes, because the passes turn masks into
   // constants.
   replaceSingleLaneStores(module);

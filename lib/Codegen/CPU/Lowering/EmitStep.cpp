@@ -52,7 +52,7 @@ private:
       most = std::max(most, kernel.scratchBytes);
     return llvm::alignTo(most, kAlignment);
   }
-  /// Returns the number of elements of the tensor, and their bytes.
+  /// Returns the number of elements of the tensor's array, and their bytes.
   std::pair<uint64_t, uint64_t> getElements(const Tensor &tensor) const;
   llvm::StructType *getStruct(ArrayRef<Tensor> tensors);
   /// Adds a parameter for the structure of these tensors, if there are any.
@@ -75,20 +75,19 @@ private:
 
 std::pair<uint64_t, uint64_t>
 StepBuilder::getElements(const Tensor &tensor) const {
+  // An array of C has at least one element.
+  Tensor array = tensor;
   uint64_t count = 1;
-  for (uint64_t extent : tensor.shape)
-    count *= extent;
-  uint64_t bytes = count ? tensor.getBytes() / count : 1;
-  return {count, bytes};
+  for (uint64_t &extent : array.shape)
+    count *= extent = std::max<uint64_t>(extent, 1);
+  return {count, array.getBytes() / count};
 }
 
 llvm::StructType *StepBuilder::getStruct(ArrayRef<Tensor> tensors) {
   SmallVector<llvm::Type *> members;
   for (const Tensor &tensor : tensors) {
     auto [count, bytes] = getElements(tensor);
-    // A member of C has at least one element.
-    members.push_back(llvm::ArrayType::get(b.getIntNTy(8 * bytes),
-                                           std::max<uint64_t>(count, 1)));
+    members.push_back(llvm::ArrayType::get(b.getIntNTy(8 * bytes), count));
   }
   return llvm::StructType::get(module.getContext(), members);
 }

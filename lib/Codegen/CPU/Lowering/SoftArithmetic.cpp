@@ -135,8 +135,15 @@ llvm::Value *Expansion::roundSingle(llvm::Intrinsic::ID rounding) {
   if (rounding == llvm::Intrinsic::roundeven) {
     result = b.CreateFSub(b.CreateFAdd(magnitude, limit), limit);
   } else {
+    // 1/2 is too much: the sum with the number before 1/2 would be rounded to 1.
+    llvm::Value *whole = x;
+    if (rounding == llvm::Intrinsic::round)
+      whole = b.CreateFAdd(
+          x, b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign,
+                                     llvm::ConstantFP::get(f32, 0x1.fffffep-2),
+                                     x));
     llvm::Value *integer = b.CreateIntrinsic(
-        llvm::Intrinsic::fptosi_sat, {b.getInt32Ty(), f32}, {x});
+        llvm::Intrinsic::fptosi_sat, {b.getInt32Ty(), f32}, {whole});
     result = b.CreateSIToFP(integer, f32);
     llvm::Value *one = llvm::ConstantFP::get(f32, 1), *none = llvm::ConstantFP::get(f32, 0);
     if (rounding == llvm::Intrinsic::floor)
@@ -175,6 +182,8 @@ llvm::Value *Expansion::expandIntrinsic(llvm::IntrinsicInst &intrinsic) {
     return isDouble(&i) ? callOnDoubles("ceil") : roundSingle(id);
   case llvm::Intrinsic::trunc:
     return isDouble(&i) ? callOnDoubles("trunc") : roundSingle(id);
+  case llvm::Intrinsic::round:
+    return isDouble(&i) ? callOnDoubles("round") : roundSingle(id);
   case llvm::Intrinsic::rint:
   case llvm::Intrinsic::nearbyint:
   case llvm::Intrinsic::roundeven:

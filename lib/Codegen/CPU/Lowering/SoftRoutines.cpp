@@ -109,7 +109,7 @@ private:
 };
 
 /// A finite number that is not zero: the significand, and the exponent with its
-/// bias, which is below 1 for a subnormal number.
+/// bias as an i32, which is below 1 for a subnormal number.
 struct Parts {
   Word exponent, significand;
 };
@@ -179,19 +179,21 @@ static Word countLeadingZeros(Word x) {
                                              b.getFalse())};
 }
 
-/// Shifts right by 0 to 63. If a 1 bit is shifted out, sets the last bit.
-static Word shiftRightSticky(Word x, Word by) {
-  Word shifted = x >> by;
+/// Shifts right by an i32 from 0 to 63. If a 1 bit is shifted out, sets the last
+/// bit.
+static Word shiftRightSticky(Word x, Word distance) {
+  Word by = resize(distance, 64), shifted = x >> by;
   return shifted | resize(shifted << by != x, 64);
 }
 
 /// Returns the parts of a finite number that is not zero, given as a magnitude.
 static Parts split(Word magnitude) {
-  Word exponent = magnitude >> 52;
+  Word exponent = resize(magnitude >> 52, 32);
   Word zeros = countLeadingZeros(magnitude);
   Word fraction = magnitude & (kHidden - 1);
   Word isSubnormal = exponent == 0;
-  return {select(isSubnormal, magnitude.constant(12) - zeros, exponent),
+  return {select(isSubnormal, exponent.constant(12) - resize(zeros, 32),
+                 exponent),
           select(isSubnormal, magnitude << (zeros - 1),
                  (fraction | kHidden) << kDropped)};
 }
@@ -200,38 +202,39 @@ static Parts split(Word magnitude) {
 // Rounding
 //===----------------------------------------------------------------------===//
 
-/// round(sign, exponent, significand): the f64 of a number, to nearest even.
-/// Bit 62 of the significand is set, unless the exponent is 1.
-static void buildRound(Routine &r) {
+/// pack(sign, exponent, significand): the f64 of a number, to nearest even.
+/// The exponent is an i32. Bit 62 of the significand is set, unless the exponent
+/// is 1.
+static void buildPack(Routine &r) {
   Word sign = r.argument(0), exponent = r.argument(1), x = r.argument(2);
   r.finishIf(!signedLess(exponent, 2047),
              [&] { return sign | kInfinity; });
   // Below the least normal number, lower bits are dropped.
   Word below = signedMax(exponent.constant(1) - exponent, 0);
-  x = shiftRightSticky(x, signedMin(below, x.constant(63)));
+  x = shiftRightSticky(x, signedMin(below, below.constant(63)));
   Word odd = (x >> kDropped) & 1;
   Word rounded = (x + ((1 << (kDropped - 1)) - 1) + odd) >> kDropped;
   // Adds the hidden bit to the exponent; rounding up may carry into it.
-  r.finish(sign + ((signedMax(exponent, 1) - 1) << 52) + rounded);
+  r.finish(sign + (resize(signedMax(exponent, 1) - 1, 64) << 52) + rounded);
 }
 
-/// roundSingle(sign, exponent, significand): likewise the bits of an f32, as an
+/// packSingle(sign, exponent, significand): likewise the bits of an f32, as an
 /// i32. The exponent has the bias of f64, and bit 62 is set.
-static void buildRoundSingle(Routine &r) {
+static void buildPackSingle(Routine &r) {
   Word sign = resize(r.argument(0) >> 32, 32), x = r.argument(2);
   Word exponent = r.argument(1) - (kBias - 127);
   r.finishIf(!signedLess(exponent, 255), [&] { return sign | 0x7f800000; });
   Word below = signedMax(exponent.constant(1) - exponent, 0);
-  x = shiftRightSticky(x, signedMin(below, x.constant(63)));
+  x = shiftRightSticky(x, signedMin(below, below.constant(63)));
   constexpr unsigned dropped = kTop - 23;
   Word odd = (x >> dropped) & 1;
   Word rounded = (x + ((uint64_t(1) << (dropped - 1)) - 1) + odd) >> dropped;
   Word high = (signedMax(exponent, 1) - 1) << 23;
-  r.finish(sign + resize(high + rounded, 32));
+  r.finish(sign + high + resize(rounded, 32));
 }
 
-static Word round(Word sign, Word exponent, Word significand) {
-  return sign.routine->call("round", {sign, exponent, significand});
+static Word pack(Word sign, Word exponent, Word significand) {
+  return sign.routine->call("pack", {sign, exponent, significand});
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,7 +253,7 @@ static void buildAdd(Routine &r) {
   });
   r.finishIf(ofY == 0, [&] { return select(ofX == 0, x & y, x); });
   auto getExponent = [](Word magnitude) {
-    Word field = magnitude >> 52;
+    Word field = resize(magnitude >> 52, 32);
     return select(field == 0, field.constant(1), field);
   };
   auto getSignificand = [](Word magnitude) {
@@ -265,12 +268,14 @@ static void buildAdd(Routine &r) {
   Word sign = x & kSign;
   r.finishIf(signs == 0, [&] {
     Word sum = sx + sy, carry = sum >> 63;
-    return round(sign, exponent + carry, (sum >> carry) | (sum & carry));
+    return pack(sign, exponent + resize(carry, 32),
+                (sum >> carry) | (sum & carry));
   });
   Word difference = sx - sy;
   r.finishIf(difference == 0, [&] { return r.i64(0); });
-  Word by = signedMin(countLeadingZeros(difference) - 1, exponent - 1);
-  r.finish(round(sign, exponent - by, difference << by));
+  Word zeros = resize(countLeadingZeros(difference), 32);
+  Word by = signedMin(zeros - 1, exponent - 1);
+  r.finish(pack(sign, exponent - by, difference << resize(by, 64)));
 }
 
 static Wide multiply(Word x, Word y) {
@@ -296,8 +301,8 @@ static void buildMul(Routine &r) {
   Word high = product.high | resize(product.low != 0, 64);
   Word isBelow = high < (uint64_t(1) << kTop);
   Word exponent = px.exponent + py.exponent - (kBias - 1);
-  r.finish(round(sign, exponent - resize(isBelow, 64),
-                 select(isBelow, high << 1, high)));
+  r.finish(pack(sign, exponent - resize(isBelow, 32),
+                select(isBelow, high << 1, high)));
 }
 
 static Wide shiftLeft(Wide x, Word by) {
@@ -342,7 +347,7 @@ static void buildFma(Routine &r) {
                 product.high >> 1),
          select(isBelow, product.low,
                 (product.low >> 1) | (product.high << 63))};
-  exponent = exponent - resize(isBelow, 64);
+  exponent = exponent - resize(isBelow, 32);
   Wide q{pz.significand, r.i64(0)};
   // The sticky bit is far below the bits that decide the rounding, unless a
   // subtraction cancels many leading bits. In that case the exponents differ by
@@ -356,14 +361,15 @@ static void buildFma(Routine &r) {
   Wide small{choose(p.high, q.high), choose(p.low, q.low)};
   Word greatest = choose(pz.exponent, exponent);
   Word apart = greatest - choose(exponent, pz.exponent);
-  small = shiftRightSticky(small, signedMin(apart, apart.constant(127)));
+  small = shiftRightSticky(
+      small, resize(signedMin(apart, apart.constant(127)), 64));
   Word resultSign = choose(c & kSign, sign);
   r.finishIf(((c ^ sign) & kSign) == 0, [&] {
     Word low = large.low + small.low;
     Word high = large.high + small.high + resize(low < large.low, 64);
     Word carry = high >> 63;
     Word sticky = resize(low != 0, 64);
-    return round(resultSign, greatest + carry,
+    return pack(resultSign, greatest + resize(carry, 32),
                  (high >> carry) | (high & carry) | sticky);
   });
   Word low = large.low - small.low;
@@ -372,7 +378,7 @@ static void buildFma(Routine &r) {
   Word zeros = select(high == 0, countLeadingZeros(low) + 64,
                       countLeadingZeros(high));
   Wide moved = shiftLeft({high, low}, zeros - 1);
-  r.finish(round(resultSign, greatest - (zeros - 1),
+  r.finish(pack(resultSign, greatest - resize(zeros - 1, 32),
                  moved.high | resize(moved.low != 0, 64)));
 }
 
@@ -401,8 +407,8 @@ static void buildDiv(Routine &r) {
             quotient << 1 | resize(fits, 64),
             (rest - select(fits, divisor, 0)) << 1};
       });
-  Word exponent = px.exponent - py.exponent + kBias - resize(isBelow, 64);
-  r.finish(round(sign, exponent, quotient | resize(left != 0, 64)));
+  Word exponent = px.exponent - py.exponent + kBias - resize(isBelow, 32);
+  r.finish(pack(sign, exponent, quotient | resize(left != 0, 64)));
 }
 
 static void buildSqrt(Routine &r) {
@@ -414,7 +420,7 @@ static void buildSqrt(Routine &r) {
   // With an even exponent, the root of 1.x has 1 bit before the point. Two bits
   // of the radicand give one bit of the root; 55 bits of it suffice.
   Word odd = (p.exponent + 1) & 1; // the bias is odd
-  Word radicand = p.significand << odd;
+  Word radicand = p.significand << resize(odd, 64);
   constexpr unsigned bits = 55;
   // Bits 63 and 62 come first.
   auto [root, rest, unused] = r.repeat<3>(
@@ -430,7 +436,7 @@ static void buildSqrt(Routine &r) {
       });
   llvm::IRBuilder<> &b = r.b;
   Word half{&r, b.CreateAShr((p.exponent - kBias - odd).value, 1)};
-  r.finish(round(r.i64(0), half + kBias,
+  r.finish(pack(r.i64(0), half + kBias,
                  root << (kTop + 1 - bits) | resize(rest != 0, 64)));
 }
 
@@ -452,12 +458,11 @@ static void buildFmod(Routine &r) {
         return std::array<Word, 1>{left << 1};
       });
   r.finishIf(rest == 0, [&] { return sign; });
-  Word by = countLeadingZeros(rest) - 1;
+  Word by = resize(countLeadingZeros(rest), 32) - 1;
   // The last step doubled the remainder, which is below the divisor.
   Word isTop = signedLess(rest, 0);
-  Word moved = select(isTop, rest >> 1, rest << (by & 63));
-  Word exponent = py.exponent - 1 - by;
-  r.finish(round(sign, exponent, moved));
+  Word moved = select(isTop, rest >> 1, rest << resize(by & 63, 64));
+  r.finish(pack(sign, py.exponent - 1 - by, moved));
 }
 
 //===----------------------------------------------------------------------===//
@@ -516,7 +521,7 @@ static void buildNarrow(Routine &r) {
   // A subnormal f64 is far below half of the least f32.
   r.finishIf(x < kHidden, [&] { return sign32; });
   Word significand = ((x & (kHidden - 1)) | kHidden) << kDropped;
-  r.finish(r.call("roundSingle", {sign, x >> 52, significand}));
+  r.finish(r.call("packSingle", {sign, resize(x >> 52, 32), significand}));
 }
 
 static void buildFromInteger(Routine &r, bool isSigned, bool isSingle) {
@@ -527,8 +532,8 @@ static void buildFromInteger(Routine &r, bool isSigned, bool isSingle) {
   Word zeros = countLeadingZeros(magnitude);
   Word top = magnitude << zeros; // bit 63 is set
   Word significand = (top >> 1) | (top & 1);
-  r.finish(r.call(isSingle ? "roundSingle" : "round",
-                  {sign, r.i64(kBias + 63) - zeros, significand}));
+  r.finish(r.call(isSingle ? "packSingle" : "pack",
+                  {sign, resize(r.i64(kBias + 63) - zeros, 32), significand}));
 }
 
 static void buildToInteger(Routine &r, bool isSigned) {
@@ -576,6 +581,14 @@ static void buildRoundEven(Routine &r) {
   r.finish(r.call("add", {sum, r.i64(magic | kSign)}) | (a & kSign));
 }
 
+/// Rounds ties away from zero: adds the number before 1/2, and truncates.
+static void buildRound(Routine &r) {
+  Word a = r.argument(0);
+  constexpr uint64_t beforeHalf = 0x3fdfffffffffffff;
+  Word sum = r.call("add", {a, (a & kSign) | beforeHalf});
+  r.finish(r.call("trunc", {sum}));
+}
+
 //===----------------------------------------------------------------------===//
 // Division of integers
 //===----------------------------------------------------------------------===//
@@ -602,10 +615,10 @@ static void buildDivision(Routine &r, bool isRemainder) {
 }
 
 static void build(Routine &r, llvm::StringRef name) {
-  if (name == "round")
-    return buildRound(r);
-  if (name == "roundSingle")
-    return buildRoundSingle(r);
+  if (name == "pack")
+    return buildPack(r);
+  if (name == "packSingle")
+    return buildPackSingle(r);
   if (name == "add")
     return buildAdd(r);
   if (name == "mul")
@@ -637,6 +650,8 @@ static void build(Routine &r, llvm::StringRef name) {
     return buildFloor(r, name == "ceil");
   if (name == "roundeven")
     return buildRoundEven(r);
+  if (name == "round")
+    return buildRound(r);
   if (name == "divide" || name == "remainder")
     return buildDivision(r, name == "remainder");
   llvm_unreachable("unknown routine");
@@ -652,18 +667,20 @@ llvm::Function *mlir::repro::getSoftRoutine(llvm::Module &module,
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   bool isComparison = name == "equal" || name == "less" ||
                       name == "lessEqual" || name == "unordered";
-  bool givesSingle = name == "narrow" || name == "roundSingle" ||
+  bool givesSingle = name == "narrow" || name == "packSingle" ||
                      name.starts_with("single");
   llvm::Type *result = isComparison  ? llvm::Type::getInt1Ty(context)
                        : givesSingle ? i32
                                      : i64;
   size_t count = llvm::StringSwitch<size_t>(name)
-                     .Cases({"round", "roundSingle", "fma"}, 3)
+                     .Cases({"pack", "packSingle", "fma"}, 3)
                      .Cases({"add", "mul", "div", "fmod"}, 2)
                      .Cases({"divide", "remainder"}, 2)
                      .Default(isComparison ? 2 : 1);
   llvm::SmallVector<llvm::Type *> arguments(count,
                                             name == "extend" ? i32 : i64);
+  if (name.starts_with("pack"))
+    arguments[1] = i32;
   auto *function = llvm::Function::Create(
       llvm::FunctionType::get(result, arguments, /*isVarArg=*/false),
       llvm::Function::InternalLinkage, symbol, module);

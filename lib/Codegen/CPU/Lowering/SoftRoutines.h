@@ -21,7 +21,7 @@ namespace mlir::repro {
 /// its first use. Arguments and results of f64 are their bits, as i64. A name
 /// is one of
 ///   add mul fma div sqrt fmod      f64, correctly rounded or exact (S1, S4)
-///   floor ceil trunc roundeven     f64, exact
+///   floor ceil trunc round roundeven   f64, exact
 ///   equal less lessEqual unordered f64, an i1
 ///   extend narrow                  f32 to f64 and back; an f32 as its bits
 ///   fromSigned fromUnsigned        i64 to f64
