@@ -50,7 +50,9 @@ private:
     return b.CreateBitCast(
         value, b.getIntNTy(value->getType()->getPrimitiveSizeInBits()));
   }
-  llvm::Value *toDouble(llvm::Value *bits) { return b.CreateBitCast(bits, b.getDoubleTy()); }
+  llvm::Value *toDouble(llvm::Value *bits) {
+    return b.CreateBitCast(bits, b.getDoubleTy());
+  }
   /// Calls a routine on the bits of all arguments of the instruction that are
   /// f64. The result is an f64.
   llvm::Value *callOnDoubles(StringRef routine) {
@@ -135,17 +137,19 @@ llvm::Value *Expansion::roundSingle(llvm::Intrinsic::ID rounding) {
   if (rounding == llvm::Intrinsic::roundeven) {
     result = b.CreateFSub(b.CreateFAdd(magnitude, limit), limit);
   } else {
-    // 1/2 is too much: the sum with the number before 1/2 would be rounded to 1.
+    // 1/2 is too much: the sum with the number before 1/2 would be rounded
+    // to 1.
     llvm::Value *whole = x;
     if (rounding == llvm::Intrinsic::round)
-      whole = b.CreateFAdd(
-          x, b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign,
-                                     llvm::ConstantFP::get(f32, 0x1.fffffep-2),
-                                     x));
-    llvm::Value *integer = b.CreateIntrinsic(
-        llvm::Intrinsic::fptosi_sat, {b.getInt32Ty(), f32}, {whole});
+      whole =
+          b.CreateFAdd(x, b.CreateBinaryIntrinsic(
+                              llvm::Intrinsic::copysign,
+                              llvm::ConstantFP::get(f32, 0x1.fffffep-2), x));
+    llvm::Value *integer = b.CreateIntrinsic(llvm::Intrinsic::fptosi_sat,
+                                             {b.getInt32Ty(), f32}, {whole});
     result = b.CreateSIToFP(integer, f32);
-    llvm::Value *one = llvm::ConstantFP::get(f32, 1), *none = llvm::ConstantFP::get(f32, 0);
+    llvm::Value *one = llvm::ConstantFP::get(f32, 1),
+                *none = llvm::ConstantFP::get(f32, 0);
     if (rounding == llvm::Intrinsic::floor)
       result = b.CreateFSub(
           result, b.CreateSelect(b.CreateFCmpOGT(result, x), one, none));
@@ -160,13 +164,12 @@ llvm::Value *Expansion::roundSingle(llvm::Intrinsic::ID rounding) {
 llvm::Value *Expansion::choose(bool isMaximum) {
   llvm::Value *x = bits(operand(0)), *y = bits(operand(1));
   llvm::Value *isLess = isMaximum ? call("less", {y, x}) : call("less", {x, y});
-  // Of two zeros, the bits decide: -0 is less than +0.
+  // If both operands are zeros, their bits decide: -0 is less than +0.
   llvm::Value *ofZeros = isMaximum ? b.CreateAnd(x, y) : b.CreateOr(x, y);
   llvm::Value *chosen = b.CreateSelect(isLess, x, y);
   chosen = b.CreateSelect(call("equal", {x, y}), ofZeros, chosen);
   llvm::Value *nan = bits(llvm::ConstantFP::getNaN(b.getDoubleTy()));
-  return toDouble(
-      b.CreateSelect(call("unordered", {x, y}), nan, chosen));
+  return toDouble(b.CreateSelect(call("unordered", {x, y}), nan, chosen));
 }
 
 llvm::Value *Expansion::expandIntrinsic(llvm::IntrinsicInst &intrinsic) {
@@ -237,7 +240,8 @@ llvm::Value *Expansion::expand() {
   case llvm::Instruction::FDiv:
     return isDouble(&i) ? callOnDoubles("div") : nullptr;
   case llvm::Instruction::FCmp:
-    return isDouble(operand(0)) ? expandComparison(cast<llvm::FCmpInst>(i)) : nullptr;
+    return isDouble(operand(0)) ? expandComparison(cast<llvm::FCmpInst>(i))
+                                : nullptr;
   case llvm::Instruction::FPExt:
     return isDouble(&i) ? toDouble(call("extend", {bits(operand(0))}))
                         : nullptr;
@@ -300,8 +304,8 @@ void mlir::repro::expandSoftArithmetic(llvm::Module &module) {
       functions.push_back(&function);
   llvm::TargetTransformInfo costs(module.getDataLayout());
   for (llvm::Function *function : functions)
-    for (llvm::Instruction *each : llvm::to_vector(llvm::make_pointer_range(
-             llvm::instructions(*function)))) {
+    for (llvm::Instruction *each : llvm::to_vector(
+             llvm::make_pointer_range(llvm::instructions(*function)))) {
       if (auto *memory = dyn_cast<llvm::MemIntrinsic>(each)) {
         expandMemoryCall(*memory, costs);
       } else if (llvm::Value *replacement = Expansion(*each).expand()) {

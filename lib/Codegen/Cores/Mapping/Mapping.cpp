@@ -40,8 +40,8 @@ bool MappedLaunch::isEmpty() const {
 /// Calls `add` for each combination of parts, of `sizes` along the axes, of a
 /// range of all loops.
 static SmallVector<SmallVector<Interval>> cut(ArrayRef<Interval> whole,
-                                           ArrayRef<unsigned> axes,
-                                           ArrayRef<int64_t> sizes) {
+                                              ArrayRef<unsigned> axes,
+                                              ArrayRef<int64_t> sizes) {
   SmallVector<SmallVector<Interval>> parts = {SmallVector<Interval>(whole)};
   for (auto [loop, size] : llvm::zip_equal(axes, sizes)) {
     SmallVector<SmallVector<Interval>> next;
@@ -61,8 +61,8 @@ static SmallVector<int64_t> getPieceSizes(const KernelTiles &tiles,
                                           ArrayRef<int64_t> partition) {
   SmallVector<int64_t> sizes;
   for (auto [loop, count] : llvm::zip_equal(tiles.getAxes(), partition))
-    sizes.push_back(
-        std::max<int64_t>(llvm::divideCeil(tiles.getExtents()[loop], count), 1));
+    sizes.push_back(std::max<int64_t>(
+        llvm::divideCeil(tiles.getExtents()[loop], count), 1));
   return sizes;
 }
 
@@ -73,7 +73,8 @@ MappedLaunch::listPieces(ArrayRef<int64_t> partition) const {
 }
 
 SmallVector<SmallVector<Interval>>
-MappedLaunch::listTiles(ArrayRef<Interval> piece, ArrayRef<int64_t> sizes) const {
+MappedLaunch::listTiles(ArrayRef<Interval> piece,
+                        ArrayRef<int64_t> sizes) const {
   return cut(piece, tiles.getAxes(), sizes);
 }
 
@@ -154,8 +155,7 @@ FailureOr<std::vector<MappedLaunch>> cores::listLaunches(launch::PlanOp plan) {
       return failure();
     MappedLaunch launch{dispatch, *found->second, {}};
     for (const KernelAccess &access : launch.tiles.getAccesses())
-      launch.places.push_back(
-          Place::get(dispatch.getBuffers()[access.buffer]));
+      launch.places.push_back(Place::get(dispatch.getBuffers()[access.buffer]));
     if (hasConflict(launch))
       launch.tiles.forbidCuts();
     launches.push_back(std::move(launch));
@@ -226,8 +226,8 @@ static SmallVector<int64_t> getTileCounts(const MappedLaunch &launch,
 
 /// Returns the first tile of a piece.
 static SmallVector<Interval> getFirstTile(const MappedLaunch &launch,
-                                       ArrayRef<Interval> piece,
-                                       ArrayRef<int64_t> sizes) {
+                                          ArrayRef<Interval> piece,
+                                          ArrayRef<int64_t> sizes) {
   SmallVector<Interval> tile(piece);
   for (auto [loop, size] : llvm::zip_equal(launch.tiles.getAxes(), sizes))
     tile[loop].size = std::min(size, piece[loop].size);
@@ -260,9 +260,9 @@ static int64_t getMaxBoxBytes(const MappedLaunch &launch, unsigned access,
   return bytes;
 }
 
-int64_t cores::getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
-                              ArrayRef<int64_t> sizes, bool isDouble,
-                              const ManyCore &machine) {
+int64_t cores::getBufferBytes(const MappedLaunch &launch,
+                              ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                              bool isDouble, const ManyCore &machine) {
   SmallVector<Interval> tile = getFirstTile(launch, piece, sizes);
   SmallVector<int64_t> counts = getTileCounts(launch, piece, sizes);
   int64_t alignment = getLocalAlignment(machine);
@@ -302,9 +302,8 @@ static double getPieceSeconds(const MappedLaunch &launch,
       copies += moved ? boxes : 0;
     }
   }
-  double latency = machine.channels.empty()
-                       ? 0
-                       : machine.channels.front().latencySeconds;
+  double latency =
+      machine.channels.empty() ? 0 : machine.channels.front().latencySeconds;
   double setup = machine.dmaSetupCycles / machine.clockHz;
   double compute =
       numTiles * (cost.getCycles(tile) + machine.runCycles) / machine.clockHz;
@@ -312,7 +311,7 @@ static double getPieceSeconds(const MappedLaunch &launch,
   double transfer = all / bandwidth + copies * setup + numTiles * latency;
   if (!isDouble || numTiles == 1)
     return compute + transfer + latency;
-  // The first inputs and the last outputs have no run to hide behind.
+  // No run overlaps the transfers of the first inputs and the last outputs.
   double out = all / numTiles / bandwidth - in / bandwidth;
   return latency + in / bandwidth + std::max(0.0, out) +
          std::max(compute, transfer);
@@ -383,8 +382,7 @@ Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
 FailureOr<SmallVector<int64_t>>
 cores::getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
                        MLIRContext *context) {
-  OwningOpRef<ModuleOp> module =
-      ModuleOp::create(UnknownLoc::get(context));
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   SmallVector<func::FuncOp> clones;
   for (auto [i, function] : llvm::enumerate(functions)) {
     func::FuncOp original = function;

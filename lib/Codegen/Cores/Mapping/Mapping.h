@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the passes repro-map-* share: a launch is cut into pieces, one for each
-// of its cores, and each piece into tiles, which fit into a core's memory.
+// The passes repro-map-* share this code: a launch is cut into pieces, one for
+// each of its cores, and each piece into tiles, which fit into a core's memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +29,12 @@ struct MappedLaunch {
   bool isEmpty() const;
   /// Returns the pieces, each as a range of all loops, row-major in the axes.
   /// Each axis is cut into ranges of equal sizes, apart from the last one.
-  SmallVector<SmallVector<Interval>> listPieces(ArrayRef<int64_t> partition) const;
+  SmallVector<SmallVector<Interval>>
+  listPieces(ArrayRef<int64_t> partition) const;
   /// Returns the tiles of a piece in the order of their runs. `sizes` has the
   /// extent of a tile along each axis.
   SmallVector<SmallVector<Interval>> listTiles(ArrayRef<Interval> piece,
-                                            ArrayRef<int64_t> sizes) const;
+                                               ArrayRef<int64_t> sizes) const;
   /// Returns the largest piece.
   SmallVector<Interval> getLargestPiece(ArrayRef<int64_t> partition) const;
 };
@@ -68,8 +69,7 @@ struct Tiling {
 /// the predicted time is short if `numPieces` cores share the DRAM. Returns the
 /// smallest tile if none fits.
 Tiling chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
-                    int64_t numPieces, int64_t budget,
-                    const ManyCore &machine);
+                    int64_t numPieces, int64_t budget, const ManyCore &machine);
 
 /// Returns the bytes of the buffers of a tiled piece in the core's memory: two
 /// of each buffer that changes from tile to tile if `isDouble`.
@@ -90,10 +90,6 @@ double getDramBytesPerSecond(const ManyCore &machine);
 FailureOr<SmallVector<int64_t>>
 getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
                 MLIRContext *context);
-
-
-
-
 
 /// Returns an attribute with `size` numbers, or emits an error that names the
 /// pass that sets it.
