@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from repro_mlir._mlir_libs import _repro
@@ -17,6 +18,11 @@ from repro_mlir.sandbox import compile_cores
 def machines() -> list[str]:
     """Returns the names of the machines of many cores."""
     return _repro.many_core_machines().split(", ")
+
+
+def has_dram(machine: str) -> bool:
+    """Whether a machine, of `machines()`, has a memory outside of its cores."""
+    return bool(json.loads(_repro.many_core_text(machine))["dram"]["channels"])
 
 
 def compile(program: bytes | str, machine: str, level: str, *, jobs: int | None = None) -> bytes:

@@ -119,7 +119,7 @@ def test_an_error_of_the_plan() -> None:
         backend.run(*arrays())
     with pytest.raises(ValueError, match="not a core plan"):
         CoresBackend(b"other bytes")
-    with pytest.raises(ValueError, match="checksum"):
+    with pytest.raises(ValueError, match="damaged core plan"):
         CoresBackend(core_plan(PLAN)[:-1])
 
 
@@ -159,7 +159,7 @@ def _arguments(program: repro_mlir.Program) -> tuple[list[np.ndarray], list[np.n
 
 def test_names() -> None:
     assert {f"cores:{name}" for name in cores.machines()} < {*repro_mlir.targets()}
-    with pytest.raises(ReproError, match=r"unknown target cores:spinaker2.*did you mean cores:spinnaker2"):
+    with pytest.raises(ReproError, match=r"unknown target .cores:spinaker2.*did you mean cores:spinnaker2"):
         repro_mlir.compile(handmade.program(), "cores:spinaker2")
     with pytest.raises(ReproError, match=r"nowhere\.json"):
         repro_mlir.compile(handmade.program(), "cores:nowhere.json")
