@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipelines `cores-map` and `cores`, and the driver that compiles a program with
-// them: map a canonical program onto a machine of many cores with small
+// Pipelines `cores-map` and `cores`, and the driver that compiles a program
+// with them: map a canonical program onto a machine of many cores with small
 // memories, without changing a bit of a result.
 //
 //===----------------------------------------------------------------------===//
@@ -26,8 +26,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
-                                        StringRef machine,
-                                        const Level &level) {
+                                        StringRef machine, const Level &level) {
   // A fused kernel has no tiles: its operations share blocks of rows, or
   // registers.
   buildSchedulePipeline(manager, ScheduleOptions());
@@ -103,13 +102,13 @@ void mlir::repro::registerCoresPipelines() {
                       "canonical programs to a plan of many cores and kernel "
                       "functions",
                       buildCoresMapPipeline);
-  registerWithMachine("cores",
-                      "canonical programs to a plan of many cores and kernels "
-                      "in the LLVM dialect",
-                      [](OpPassManager &manager, StringRef machine,
-                         const Level &level) {
-                        buildCoresMapPipeline(manager, machine, level);
-                        buildCPUExpandPipeline(manager, level);
-                        buildCPULowerPipeline(manager, level);
-                      });
+  registerWithMachine(
+      "cores",
+      "canonical programs to a plan of many cores and kernels "
+      "in the LLVM dialect",
+      [](OpPassManager &manager, StringRef machine, const Level &level) {
+        buildCoresMapPipeline(manager, machine, level);
+        buildCPUExpandPipeline(manager, level);
+        buildCPULowerPipeline(manager, level);
+      });
 }

@@ -45,8 +45,8 @@ SmallVector<ByteRange> cores::getByteRanges(const Place &place,
   // Merges the last dimensions to rows without gaps.
   int64_t row = bytes;
   int64_t outer = box.size();
-  while (outer > 0 && (box[outer - 1].size == 1 ||
-                       strides[outer - 1] * bytes == row)) {
+  while (outer > 0 &&
+         (box[outer - 1].size == 1 || strides[outer - 1] * bytes == row)) {
     row *= box[outer - 1].size;
     --outer;
   }

@@ -35,11 +35,12 @@ int64_t getBoxOffset(MemRefType type, ArrayRef<Interval> box);
 
 /// Returns the bytes of a box in its root buffer, in ascending order. Adjacent
 /// ranges are merged.
-SmallVector<ByteRange> getByteRanges(const Place &place, ArrayRef<Interval> box);
+SmallVector<ByteRange> getByteRanges(const Place &place,
+                                     ArrayRef<Interval> box);
 
-/// Calls `found` for each pair of a box of `a` and a box of `b` that have a byte
-/// in common. The boxes of `a` may have bytes in common, and so may those of
-/// `b`. A pair may be found several times.
+/// Calls `found` for each pair of a box of `a` and a box of `b` that have a
+/// byte in common. The boxes of `a` may have bytes in common, and so may those
+/// of `b`. A pair may be found several times.
 void forEachOverlap(const Place &placeA, ArrayRef<Box> a, const Place &placeB,
                     ArrayRef<Box> b,
                     function_ref<void(unsigned, unsigned)> found);

@@ -25,12 +25,12 @@ struct PlacedPiece {
   SmallVector<std::pair<unsigned, unsigned>> acquires;
 };
 
-/// Sets the releases and acquires of all pieces: a piece waits for the pieces of
-/// former launches on other cores that write bytes which it accesses, or access
-/// bytes that it writes. A core waits for all releases of a launch to it at the
-/// same time, before its first piece that needs one of them. An order that
-/// follows from others is not made again. Since pieces only wait for former
-/// launches, no cycle exists.
+/// Sets the releases and acquires of all pieces: a piece waits for the pieces
+/// of former launches on other cores that write bytes which it accesses, or
+/// access bytes that it writes. A core waits for all releases of a launch to it
+/// at the same time, before its first piece that needs one of them. An order
+/// that follows from others is not made again. Since pieces only wait for
+/// former launches, no cycle exists.
 void findDependencies(ArrayRef<MappedLaunch> launches,
                       MutableArrayRef<std::vector<PlacedPiece>> pieces,
                       unsigned numCores);

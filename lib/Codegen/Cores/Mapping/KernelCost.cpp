@@ -32,8 +32,7 @@ static double getSimpleCycles(Type type, double floatCycles,
     return machine.doubleCycles;
   if (isa<FloatType>(type))
     return floatCycles;
-  return type.isInteger(64) ? machine.longIntegerCycles
-                            : machine.integerCycles;
+  return type.isInteger(64) ? machine.longIntegerCycles : machine.integerCycles;
 }
 
 static double getOperationCycles(Operation *op, const ManyCore &machine) {
@@ -55,9 +54,8 @@ static double getOperationCycles(Operation *op, const ManyCore &machine) {
             arith::CmpIOp, cf::AssertOp>(
           [&](auto) { return simple(machine.compareCycles); })
       .Case<arith::SelectOp>([&](auto) { return machine.compareCycles; })
-      .Case<memref::LoadOp>([&](auto) {
-        return machine.loadCycles + machine.integerCycles;
-      })
+      .Case<memref::LoadOp>(
+          [&](auto) { return machine.loadCycles + machine.integerCycles; })
       .Case<CastOpInterface>([&](auto) {
         bool isDouble = type.isF64() || op->getResult(0).getType().isF64();
         return isDouble ? machine.doubleCycles : machine.convertCycles;
@@ -80,14 +78,13 @@ KernelCost::KernelCost(const KernelTiles &tiles, const ManyCore &machine)
   ArrayRef<KernelAccess> accesses = tiles.getAccesses();
   if (tiles.getBody()->getNumRegions() == 0) {
     double words = getWords(tiles.getType(0));
-    cyclesPerElement = words * (machine.loadCycles + machine.storeCycles) +
-                       machine.loopCycles;
+    cyclesPerElement =
+        words * (machine.loadCycles + machine.storeCycles) + machine.loopCycles;
     // A comparison or an addition per element, and as many steps as a sort of
     // all elements needs.
     if (isa<SortOp>(tiles.getBody()))
-      cyclesPerElement *=
-          llvm::Log2_64_Ceil(std::max<int64_t>(
-              tiles.getType(0).getNumElements(), 2));
+      cyclesPerElement *= llvm::Log2_64_Ceil(
+          std::max<int64_t>(tiles.getType(0).getNumElements(), 2));
     else if (!isa<memref::CopyOp>(tiles.getBody()))
       cyclesPerElement += machine.addCycles;
     return;

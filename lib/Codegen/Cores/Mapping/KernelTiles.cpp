@@ -15,8 +15,8 @@
 #include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Repro/IR/Repro.h"
 
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -32,7 +32,8 @@ int64_t cores::getNumElements(ArrayRef<Interval> box) {
 }
 
 bool KernelAccess::isLinear() const {
-  return llvm::all_of(linear, [](const auto &part) { return part.has_value(); });
+  return llvm::all_of(linear,
+                      [](const auto &part) { return part.has_value(); });
 }
 
 /// Returns an expression as a sum of coefficients times loops plus a constant.
@@ -51,8 +52,10 @@ static std::optional<KernelAccess::Linear> getLinear(AffineExpr expr,
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
   if (!binary)
     return std::nullopt;
-  std::optional<KernelAccess::Linear> lhs = getLinear(binary.getLHS(), numLoops);
-  std::optional<KernelAccess::Linear> rhs = getLinear(binary.getRHS(), numLoops);
+  std::optional<KernelAccess::Linear> lhs =
+      getLinear(binary.getLHS(), numLoops);
+  std::optional<KernelAccess::Linear> rhs =
+      getLinear(binary.getRHS(), numLoops);
   if (!lhs || !rhs)
     return std::nullopt;
   if (expr.getKind() == AffineExprKind::Add) {
@@ -123,9 +126,9 @@ LogicalResult KernelTiles::addLoops() {
     // axis.
     SmallVector<Axis> shared = getDimensionAxes(body);
     if (isa<memref::CopyOp>(body))
-      for (int64_t dim = 0,
-                   end = cast<ShapedType>(body->getOperand(0).getType())
-                             .getRank();
+      for (int64_t
+               dim = 0,
+               end = cast<ShapedType>(body->getOperand(0).getType()).getRank();
            dim < end; ++dim)
         shared.push_back({{dim, dim}, {}});
     SmallVector<SmallVector<AffineExpr>> exprs;
@@ -193,9 +196,8 @@ void KernelTiles::addAxes() {
              });
     });
   };
-  llvm::erase_if(axes, [&](unsigned loop) {
-    return extents[loop] == 1 || !isOwn(loop);
-  });
+  llvm::erase_if(
+      axes, [&](unsigned loop) { return extents[loop] == 1 || !isOwn(loop); });
 }
 
 /// Adds the accesses of loads in the body. Their indices depend on data, apart
@@ -242,8 +244,8 @@ void KernelTiles::addLoads() {
   }
   // All maps have the same loops.
   for (KernelAccess &access : accesses) {
-    access.map = AffineMap::get(extents.size(), 0, access.map.getResults(),
-                                context);
+    access.map =
+        AffineMap::get(extents.size(), 0, access.map.getResults(), context);
     for (auto &linear : access.linear)
       if (linear)
         linear->coefficients.resize(extents.size());
@@ -271,8 +273,9 @@ FailureOr<KernelTiles> KernelTiles::get(func::FuncOp kernel) {
       return;
     for (OpOperand &use : op->getUses()) {
       auto load = dyn_cast<memref::LoadOp>(use.getOwner());
-      if (!load || !tiles.accesses[tiles.loadAccesses[load.getMemRef()]]
-                        .dependsOn(*loop))
+      if (!load ||
+          !tiles.accesses[tiles.loadAccesses[load.getMemRef()]].dependsOn(
+              *loop))
         tiles.indexed.set(*loop);
     }
   });
@@ -340,7 +343,8 @@ Box KernelTiles::getBox(unsigned number, ArrayRef<Interval> tile) const {
 // The function of a tile
 //===----------------------------------------------------------------------===//
 
-SmallVector<unsigned> KernelTiles::getShiftedLoops(ArrayRef<Interval> tile) const {
+SmallVector<unsigned>
+KernelTiles::getShiftedLoops(ArrayRef<Interval> tile) const {
   SmallVector<unsigned> loops;
   for (unsigned loop : axes)
     if (indexed[loop] && tile[loop].size < extents[loop])
@@ -348,7 +352,8 @@ SmallVector<unsigned> KernelTiles::getShiftedLoops(ArrayRef<Interval> tile) cons
   return loops;
 }
 
-bool KernelTiles::haveSameFunction(ArrayRef<Interval> a, ArrayRef<Interval> b) const {
+bool KernelTiles::haveSameFunction(ArrayRef<Interval> a,
+                                   ArrayRef<Interval> b) const {
   for (auto [x, y] : llvm::zip_equal(a, b))
     if (x.size != y.size)
       return false;
@@ -376,8 +381,7 @@ static void shiftIndices(Operation *op, ArrayRef<unsigned> shifted,
     Value position = arith::ConstantIndexOp::create(
         b, loc, llvm::find(shifted, loop) - shifted.begin());
     Value begin = memref::LoadOp::create(b, loc, begins, position);
-    Value offset =
-        arith::IndexCastOp::create(b, loc, b.getIndexType(), begin);
+    Value offset = arith::IndexCastOp::create(b, loc, b.getIndexType(), begin);
     auto sum = arith::AddIOp::create(b, loc, index->getResult(0), offset);
     index->getResult(0).replaceUsesWithIf(sum, [&](OpOperand &use) {
       if (use.getOwner() == sum)
@@ -434,8 +438,7 @@ func::FuncOp KernelTiles::createTile(ArrayRef<Interval> tile,
       SmallVector<AffineExpr> results;
       for (auto [expr, range] :
            llvm::zip_equal(moved.getResults(), boxes[access]))
-        results.push_back(
-            simplifyAffineExpr(expr - range.begin, numLoops, 0));
+        results.push_back(simplifyAffineExpr(expr - range.begin, numLoops, 0));
       map = AffineMap::get(numLoops, 0, results, context);
     }
     part->setAttr("indexing_maps", builder.getAffineMapArrayAttr(maps));

@@ -70,7 +70,8 @@ static double getBound(const MappedLaunch &launch, const KernelCost &cost,
   double dram = bytes * double(pieces) / getDramBytesPerSecond(machine);
   double channels = double(std::max<size_t>(machine.channels.size(), 1)) *
                     double(machine.getChips());
-  double network = std::max(bytes / link, bytes * double(pieces) / channels / link);
+  double network =
+      std::max(bytes / link, bytes * double(pieces) / channels / link);
   // Each further core has to be released and waited for.
   double control = double(pieces) *
                    (machine.releaseCycles + machine.acquireCycles) /
@@ -97,8 +98,8 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
   if (launch.isEmpty())
     return candidates.front().partition;
   for (Candidate &candidate : candidates)
-    candidate.bound = getBound(launch, cost, candidate.partition,
-                               candidate.pieces, machine);
+    candidate.bound =
+        getBound(launch, cost, candidate.partition, candidate.pieces, machine);
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
     return a.bound < b.bound;
   });

@@ -77,7 +77,8 @@ public:
 private:
   LogicalResult placePieces();
   LogicalResult createFunctions();
-  TileFunction &getFunction(const MappedLaunch &launch, ArrayRef<Interval> tile);
+  TileFunction &getFunction(const MappedLaunch &launch,
+                            ArrayRef<Interval> tile);
   void createPlan();
   LogicalResult emitPiece(unsigned launch, const PlacedPiece &piece);
   void emitCheck(Program &program);
@@ -124,10 +125,9 @@ LogicalResult Scheduler::placePieces() {
   for (auto [number, launch] : llvm::enumerate(launches)) {
     size_t numAxes = launch.tiles.getAxes().size();
     std::vector<PlacedPiece> &list = pieces.emplace_back();
-    FailureOr<ArrayRef<int64_t>> partition =
-        getNumbers(launch.dispatch,
-                   CoresDialect::PartitionAttrHelper::getNameStr(), numAxes,
-                   "repro-map-partition");
+    FailureOr<ArrayRef<int64_t>> partition = getNumbers(
+        launch.dispatch, CoresDialect::PartitionAttrHelper::getNameStr(),
+        numAxes, "repro-map-partition");
     FailureOr<ArrayRef<int64_t>> sizes =
         getNumbers(launch.dispatch, CoresDialect::TileAttrHelper::getNameStr(),
                    numAxes, "repro-map-tile");
@@ -176,7 +176,7 @@ LogicalResult Scheduler::placePieces() {
 }
 
 TileFunction &Scheduler::getFunction(const MappedLaunch &launch,
-                                       ArrayRef<Interval> tile) {
+                                     ArrayRef<Interval> tile) {
   std::vector<TileFunction> &list =
       functions[launch.tiles.getKernel().getOperation()];
   for (TileFunction &known : list)
@@ -185,12 +185,9 @@ TileFunction &Scheduler::getFunction(const MappedLaunch &launch,
   std::string name = ("tile_" + Twine(created.size())).str();
   func::FuncOp function = launch.tiles.createTile(tile, name);
   created.push_back(function);
-  CoresDialect::CyclesAttrHelper(context)
-      .setAttr(function,
-               Builder(context)
-                   .getI64IntegerAttr(int64_t(std::ceil(
-                       KernelCost(launch.tiles, description)
-                           .getCycles(tile)))));
+  CoresDialect::CyclesAttrHelper(context).setAttr(
+      function, Builder(context).getI64IntegerAttr(int64_t(std::ceil(
+                    KernelCost(launch.tiles, description).getCycles(tile)))));
   list.push_back({SmallVector<Interval>(tile), function});
   return list.back();
 }
@@ -211,8 +208,7 @@ LogicalResult Scheduler::createFunctions() {
   SmallVector<func::FuncOp> all;
   for (OwningOpRef<func::FuncOp> &function : created)
     all.push_back(*function);
-  FailureOr<SmallVector<int64_t>> bytes =
-      getScratchBytes(all, level, context);
+  FailureOr<SmallVector<int64_t>> bytes = getScratchBytes(all, level, context);
   if (failed(bytes))
     return failure();
   DenseMap<Operation *, int64_t> scratchOf;
@@ -241,8 +237,7 @@ Value Scheduler::getDramView(const Place &place, ArrayRef<Interval> box) {
   MemRefType type = plain;
   if (*getStaticStrides(plain, unused) != strides)
     type = MemRefType::get(
-        shape, element,
-        StridedLayoutAttr::get(context, /*offset=*/0, strides));
+        shape, element, StridedLayoutAttr::get(context, /*offset=*/0, strides));
   int64_t offset = place.offset + getBoxOffset(place.type, box);
   Value root = roots.lookup(place.root);
   if (offset == 0 && root.getType() == type)
@@ -257,14 +252,14 @@ Value Scheduler::getDramView(const Place &place, ArrayRef<Interval> box) {
 /// Returns the constant with the begins of the loops whose index the tile
 /// reads.
 Value Scheduler::getBegins(const MappedLaunch &launch,
-                             ArrayRef<Interval> tile) {
+                           ArrayRef<Interval> tile) {
   std::vector<int64_t> numbers;
   for (unsigned loop : launch.tiles.getShiftedLoops(tile))
     numbers.push_back(tile[loop].begin);
   Value &constant = begins[numbers];
   if (!constant) {
-    auto type = RankedTensorType::get({int64_t(numbers.size())},
-                                      dram->getI64Type());
+    auto type =
+        RankedTensorType::get({int64_t(numbers.size())}, dram->getI64Type());
     constant = launch::ConstantOp::create(
         *dram, plan.getLoc(),
         MemRefType::get(type.getShape(), type.getElementType()),
@@ -274,7 +269,7 @@ Value Scheduler::getBegins(const MappedLaunch &launch,
 }
 
 Value Scheduler::getLocalView(Program &program, int64_t offset,
-                                MemRefType type) {
+                              MemRefType type) {
   type = getLocalType(type);
   Value &view = program.views[{offset, type}];
   if (!view)
@@ -294,11 +289,11 @@ SmallVector<ManyCore::Point> Scheduler::getPoints(ArrayRef<unsigned> cores) {
 
 void Scheduler::createPlan() {
   OpBuilder builder(plan);
-  newPlan = PlanOp::create(
-      builder, plan.getLoc(), plan.getSymNameAttr(),
-      builder.getStringAttr(machine), plan.getNumStatesAttr(),
-      plan.getNumInputsAttr(), plan.getNumOutputsAttr(), plan.getNamesAttr(),
-      plan.getMessagesAttr());
+  newPlan =
+      PlanOp::create(builder, plan.getLoc(), plan.getSymNameAttr(),
+                     builder.getStringAttr(machine), plan.getNumStatesAttr(),
+                     plan.getNumInputsAttr(), plan.getNumOutputsAttr(),
+                     plan.getNamesAttr(), plan.getMessagesAttr());
   Block *block = &newPlan.getBody().emplaceBlock();
   // (E1) The arena ends with the error words of the cores that make checks.
   int64_t arenaBytes =
@@ -345,16 +340,15 @@ struct Stream {
   int64_t bytes = 0; ///< of the largest box
   bool moves = false;
   int64_t offsets[2] = {0, 0};
-  unsigned slot = 0;         ///< of the last tile that was loaded
-  Value loaded;              ///< the source that is in `slot`
-  Value load;                ///< a transfer to `slot`
-  Value stores[2];           ///< transfers from the slots
+  unsigned slot = 0;           ///< of the last tile that was loaded
+  Value loaded;                ///< the source that is in `slot`
+  Value load;                  ///< a transfer to `slot`
+  Value stores[2];             ///< transfers from the slots
   SmallVector<unsigned> slots; ///< of each tile
 };
 } // namespace
 
-LogicalResult Scheduler::emitPiece(unsigned number,
-                                     const PlacedPiece &piece) {
+LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
   const MappedLaunch &launch = launches[number];
   Program &program = programs[piece.core];
   OpBuilder &builder = program.builder;
@@ -385,8 +379,7 @@ LogicalResult Scheduler::emitPiece(unsigned number,
     stream.reads = true;
     for (ArrayRef<Interval> tile : tiles) {
       SmallVector<unsigned> loops = launch.tiles.getShiftedLoops(tile);
-      stream.bytes =
-          std::max(stream.bytes, kWordBytes * int64_t(loops.size()));
+      stream.bytes = std::max(stream.bytes, kWordBytes * int64_t(loops.size()));
       stream.sources.push_back(loops.empty() ? Value()
                                              : getBegins(launch, tile));
     }
@@ -453,8 +446,8 @@ LogicalResult Scheduler::emitPiece(unsigned number,
       wait(stream.stores[stream.slot]);
       stream.loaded = source;
       if (!isEmpty(source))
-        stream.load = CopyOp::create(builder, loc, source,
-                                     getView(stream, tile, i));
+        stream.load =
+            CopyOp::create(builder, loc, source, getView(stream, tile, i));
     }
   };
   SmallVector<SmallVector<Value>> loads(tiles.size());
@@ -484,8 +477,8 @@ LogicalResult Scheduler::emitPiece(unsigned number,
     program.scratch = std::max(program.scratch, tileFunctions[tile]->scratch);
     for (auto [i, stream] : llvm::enumerate(streams))
       if (stream.writes && !isEmpty(stream.sources[tile]))
-        stream.stores[stream.slots[tile]] = CopyOp::create(
-            builder, loc, buffers[i], stream.sources[tile]);
+        stream.stores[stream.slots[tile]] =
+            CopyOp::create(builder, loc, buffers[i], stream.sources[tile]);
     if (!isDouble && hasNext)
       startLoads(tile + 1);
   }
@@ -535,8 +528,8 @@ void Scheduler::emitCheck(Program &program) {
   int64_t others = numWords - (program.makesChecks ? 1 : 0);
   if (others > 0)
     AcquireOp::create(program.builder, loc, int64_t(launches.size()), others);
-  auto type = MemRefType::get({int64_t(numWords)},
-                              program.builder.getI64Type());
+  auto type =
+      MemRefType::get({int64_t(numWords)}, program.builder.getI64Type());
   Place place{plan.getArena(), wordsOffset, type};
   Value words = getLocalView(program, 0, type);
   Value transfer = CopyOp::create(program.builder, loc,

@@ -34,6 +34,9 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
+/// Each round makes at least one tile smaller, or is the last one.
+static constexpr int kMostRounds = 64;
+
 namespace {
 struct MapTile : public repro::impl::ReproMapTileBase<MapTile> {
   using ReproMapTileBase::ReproMapTileBase;
@@ -64,8 +67,8 @@ static std::string describe(const Place &place, launch::PlanOp plan) {
 
 static SmallVector<Interval> getFirstTile(const Choice &choice) {
   SmallVector<Interval> tile(choice.piece);
-  for (auto [loop, size] : llvm::zip_equal(choice.launch->tiles.getAxes(),
-                                           choice.tiling.sizes))
+  for (auto [loop, size] :
+       llvm::zip_equal(choice.launch->tiles.getAxes(), choice.tiling.sizes))
     tile[loop].size = size;
   return tile;
 }
@@ -104,17 +107,15 @@ static void reportOverflow(const Choice &choice, int64_t scratch,
         getBoxBytes(launch.tiles, largest, tile))
       largest = i;
   int64_t bytes = getBoxBytes(launch.tiles, largest, tile);
-  int64_t needed = llvm::alignTo(choice.tiling.bytes, 64) + scratch +
-                   kErrorBytes;
-  InFlightDiagnostic diagnostic =
-      emitError(launch.tiles.getBody()->getLoc())
+  int64_t needed =
+      llvm::alignTo(choice.tiling.bytes, 64) + scratch + kErrorBytes;
+  emitError(launch.tiles.getBody()->getLoc())
       << "expected an operation whose smallest tile fits into the "
       << machine.dataBytes << " data bytes of a core of '" << machine.name
       << "': the tile needs " << needed << " bytes, of which "
       << describe(launch.places[largest], plan) << " of type "
       << launch.places[largest].type << " takes " << bytes
       << "; use a machine of at least " << needed << " data bytes a core";
-  diagnostic.attachNote(launch.dispatch.getLoc()) << "in this launch";
 }
 
 void MapTile::runOnOperation() {
@@ -141,7 +142,8 @@ void MapTile::runOnOperation() {
     if (failed(partition))
       return signalPassFailure();
     if (llvm::is_contained(*partition, 0)) {
-      launch.dispatch.emitOpError("expected at least one piece along each axis");
+      launch.dispatch.emitOpError(
+          "expected at least one piece along each axis");
       return signalPassFailure();
     }
     auto [found, isNew] = known.try_emplace(
@@ -165,6 +167,7 @@ void MapTile::runOnOperation() {
   // The scratch memory has one place in a core, which no tile's buffers take.
   // Smaller tiles need less of it.
   int64_t scratch = 0;
+  int rounds = 0;
   auto shrink = [&](Choice &choice, int64_t budget) {
     Tiling smaller = chooseTiling(*choice.launch, choice.piece,
                                   choice.numPieces, budget, *description);
@@ -174,13 +177,14 @@ void MapTile::runOnOperation() {
     choice.scratch.reset();
     return true;
   };
-  for (bool changed = true; changed;) {
+  for (bool changed = true; changed && rounds < kMostRounds; ++rounds) {
     changed = false;
     if (failed(addScratch(choices, level, &getContext())))
       return signalPassFailure();
     for (Choice *choice : choices)
       if (*choice->scratch > usable / 4)
-        changed |= shrink(*choice, std::max(choice->tiling.bytes / 2, int64_t(1)));
+        changed |=
+            shrink(*choice, std::max(choice->tiling.bytes / 2, int64_t(1)));
     if (changed)
       continue;
     scratch = 0;
@@ -196,7 +200,8 @@ void MapTile::runOnOperation() {
       reportOverflow(*choice, scratch, plan, *description);
       return signalPassFailure();
     }
-    launch.dispatch->setAttr(CoresDialect::TileAttrHelper::getNameStr(),
-                             builder.getDenseI64ArrayAttr(choice->tiling.sizes));
+    launch.dispatch->setAttr(
+        CoresDialect::TileAttrHelper::getNameStr(),
+        builder.getDenseI64ArrayAttr(choice->tiling.sizes));
   }
 }

@@ -311,7 +311,7 @@ static double getPieceSeconds(const MappedLaunch &launch,
   double transfer = all / bandwidth + copies * setup + numTiles * latency;
   if (!isDouble || numTiles == 1)
     return compute + transfer + latency;
-  // No run overlaps the transfers of the first inputs and the last outputs.
+  // The first inputs and the last outputs are copied while no tile runs.
   double out = all / numTiles / bandwidth - in / bandwidth;
   return latency + in / bandwidth + std::max(0.0, out) +
          std::max(compute, transfer);

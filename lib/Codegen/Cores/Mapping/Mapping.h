@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The passes repro-map-* share this code: a launch is cut into pieces, one for
-// each of its cores, and each piece into tiles, which fit into a core's memory.
+// The parts that the passes repro-map-* share. A launch is cut into pieces, one
+// for each of its cores, and each piece into tiles, which fit into a core's
+// memory.
 //
 //===----------------------------------------------------------------------===//
 

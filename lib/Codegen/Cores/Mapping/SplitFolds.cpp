@@ -106,8 +106,8 @@ static func::FuncOp createKernel(Location loc, StringRef name,
   MLIRContext *context = loc.getContext();
   SmallVector<Type> types(buffers);
   llvm::append_range(types, launch::KernelSignature::getOtherTypes(context));
-  func::FuncOp kernel = func::FuncOp::create(
-      loc, name, FunctionType::get(context, types, {}));
+  func::FuncOp kernel =
+      func::FuncOp::create(loc, name, FunctionType::get(context, types, {}));
   kernel.setPrivate();
   kernel.addEntryBlock();
   StringRef accessName = launch::LaunchDialect::AccessAttrHelper::getNameStr();
@@ -140,9 +140,8 @@ static func::FuncOp createChunks(func::FuncOp kernel, FoldOp fold,
     bool isWhole = !map.isConstant();
     types.push_back(
         isWhole ? MemRefType::get({count, size}, type.getElementType()) : type);
-    maps.push_back(isWhole
-                       ? b.getMultiDimIdentityMap(2)
-                       : AffineMap::get(2, 0, map.getResults(), context));
+    maps.push_back(isWhole ? b.getMultiDimIdentityMap(2)
+                           : AffineMap::get(2, 0, map.getResults(), context));
   }
   types.push_back(MemRefType::get({count}, result.getElementType()));
   maps.push_back(AffineMap::get(2, 0, getAffineDimExpr(0, context)));
@@ -156,19 +155,18 @@ static func::FuncOp createChunks(func::FuncOp kernel, FoldOp fold,
   auto iterator = [&](utils::IteratorType type) -> Attribute {
     return linalg::IteratorTypeAttr::get(context, type);
   };
-  auto chunks = FoldOp::create(
-      b, loc, TypeRange(),
-      block->getArguments().take_front(fold.getInputs().size()),
-      ValueRange{block->getArgument(fold.getInputs().size())},
-      b.getAffineMapArrayAttr(maps),
-      b.getArrayAttr({iterator(utils::IteratorType::parallel),
-                      iterator(utils::IteratorType::reduction)}),
-      OrderAttr::get(context, order.getChunk(), order.getLanes(), /*run=*/1,
-                     order.getTotals()));
+  auto chunks =
+      FoldOp::create(b, loc, TypeRange(),
+                     block->getArguments().take_front(fold.getInputs().size()),
+                     ValueRange{block->getArgument(fold.getInputs().size())},
+                     b.getAffineMapArrayAttr(maps),
+                     b.getArrayAttr({iterator(utils::IteratorType::parallel),
+                                     iterator(utils::IteratorType::reduction)}),
+                     OrderAttr::get(context, order.getChunk(), order.getLanes(),
+                                    /*run=*/1, order.getTotals()));
   fold.getRegion().cloneInto(&chunks.getRegion(), mapping);
   ReproDialect::InitAttrHelper(context).setAttr(
-      chunks,
-      b.getArrayAttr({b.getFloatAttr(result.getElementType(), -0.0)}));
+      chunks, b.getArrayAttr({b.getFloatAttr(result.getElementType(), -0.0)}));
   func::ReturnOp::create(b, loc);
   return function;
 }
@@ -181,29 +179,29 @@ static func::FuncOp createTotals(func::FuncOp kernel, FoldOp fold,
   Location loc = fold.getLoc();
   auto order = cast<OrderAttr>(fold.getOrderAttr());
   auto result = cast<MemRefType>(fold.getOutputs()[0].getType());
-  SmallVector<Type> types = {
-      MemRefType::get({count}, result.getElementType()), result};
+  SmallVector<Type> types = {MemRefType::get({count}, result.getElementType()),
+                             result};
   func::FuncOp function = createKernel(kernel.getLoc(), name, types);
   Block *block = &function.getBody().front();
   b.setInsertionPointToEnd(block);
   AffineMap map = fold.getIndexingMapsArray().back();
-  Attribute reduction = linalg::IteratorTypeAttr::get(
-      context, utils::IteratorType::reduction);
-  auto totals = FoldOp::create(
-      b, loc, TypeRange(), ValueRange{block->getArgument(0)},
-      ValueRange{block->getArgument(1)},
-      b.getAffineMapArrayAttr(
-          {b.getMultiDimIdentityMap(1),
-           AffineMap::get(1, 0, map.getResults(), context)}),
-      b.getArrayAttr({reduction}),
-      OrderAttr::get(context, order.getChunk(), order.getLanes(), /*run=*/0,
-                     order.getTotals()));
+  Attribute reduction =
+      linalg::IteratorTypeAttr::get(context, utils::IteratorType::reduction);
+  auto totals =
+      FoldOp::create(b, loc, TypeRange(), ValueRange{block->getArgument(0)},
+                     ValueRange{block->getArgument(1)},
+                     b.getAffineMapArrayAttr(
+                         {b.getMultiDimIdentityMap(1),
+                          AffineMap::get(1, 0, map.getResults(), context)}),
+                     b.getArrayAttr({reduction}),
+                     OrderAttr::get(context, order.getChunk(), order.getLanes(),
+                                    /*run=*/0, order.getTotals()));
   Block *body = &totals.getRegion().emplaceBlock();
   Type type = result.getElementType();
   body->addArguments({type, type}, {loc, loc});
   b.setInsertionPointToEnd(body);
-  Value sum = arith::AddFOp::create(b, loc, body->getArgument(1),
-                                    body->getArgument(0));
+  Value sum =
+      arith::AddFOp::create(b, loc, body->getArgument(1), body->getArgument(0));
   repro::YieldOp::create(b, loc, ValueRange{sum});
   b.setInsertionPointToEnd(block);
   if (ArrayAttr inits = fold.getConstantInits()) {
@@ -233,8 +231,8 @@ void MapSplit::runOnOperation() {
   for (launch::DispatchOp dispatch : dispatches) {
     auto kernel =
         symbols.lookup<func::FuncOp>(dispatch.getKernel().getRootReference());
-    FoldOp fold = kernel && !kernel.isExternal() ? getSplittable(kernel)
-                                                 : FoldOp();
+    FoldOp fold =
+        kernel && !kernel.isExternal() ? getSplittable(kernel) : FoldOp();
     if (!fold)
       continue;
     auto [found, isNew] = splits.try_emplace(kernel);
@@ -256,9 +254,9 @@ void MapSplit::runOnOperation() {
       if (split.restSize)
         split.rest = insert(
             createChunks(kernel, fold, name + "_rest", 1, split.restSize));
-      split.totals = insert(
-          createTotals(kernel, fold, name + "_totals",
-                       split.numFull + (split.restSize ? 1 : 0)));
+      split.totals =
+          insert(createTotals(kernel, fold, name + "_totals",
+                              split.numFull + (split.restSize ? 1 : 0)));
     }
     // The results of the chunks are a new temporary.
     Type type = getElementTypeOrSelf(fold.getOutputs()[0].getType());
@@ -269,8 +267,7 @@ void MapSplit::runOnOperation() {
     OpBuilder b(dispatch);
     Location loc = dispatch.getLoc();
     auto getActual = [&](Value operand) {
-      return dispatch
-          .getBuffers()[cast<BlockArgument>(operand).getArgNumber()];
+      return dispatch.getBuffers()[cast<BlockArgument>(operand).getArgNumber()];
     };
     auto view = [&](Value buffer, int64_t offset, Type viewType) -> Value {
       Place place = Place::get(buffer);
@@ -299,8 +296,7 @@ void MapSplit::runOnOperation() {
     run(split.chunks, 0);
     if (split.rest)
       run(split.rest, split.numFull);
-    Value results = view(
-        arena, begin, split.totals.getArgument(0).getType());
+    Value results = view(arena, begin, split.totals.getArgument(0).getType());
     launch::DispatchOp::create(
         b, loc, SymbolRefAttr::get(split.totals),
         ValueRange{results, getActual(fold.getOutputs()[0])},
@@ -308,8 +304,8 @@ void MapSplit::runOnOperation() {
         dispatch.getCheckedAttr());
     dispatch.erase();
   }
-  arena.setType(MemRefType::get({arenaBytes},
-                                IntegerType::get(&getContext(), 8)));
+  arena.setType(
+      MemRefType::get({arenaBytes}, IntegerType::get(&getContext(), 8)));
   for (auto &[kernel, split] : splits)
     if (SymbolTable::symbolKnownUseEmpty(kernel, module))
       kernel->erase();
