@@ -569,16 +569,16 @@ LogicalResult Scheduler::run() {
                        MemRefType::get({1}, program.builder.getI64Type())));
     program.op.setScratch({usable - program.scratch, program.scratch});
   }
-  SmallVector<func::FuncOp> kernels;
-  for (auto function : module.getOps<func::FuncOp>())
-    kernels.push_back(function);
+  // The plan launched each of these kernels, and nothing else does.
+  llvm::SetVector<Operation *> kernels;
+  for (const MappedLaunch &launch : launches)
+    kernels.insert(launch.tiles.getKernel());
   OpBuilder builder(newPlan);
   for (OwningOpRef<func::FuncOp> &function : created)
     builder.insert(function.release());
   plan.erase();
-  for (func::FuncOp kernel : kernels)
-    if (SymbolTable::symbolKnownUseEmpty(kernel, module))
-      kernel.erase();
+  for (Operation *kernel : kernels)
+    kernel->erase();
   return success();
 }
 
