@@ -80,7 +80,7 @@ mpi-test: build
 	build/environments/mpi/bin/python -m pytest -q test/mpi
 
 # Steps of programs on a Cortex-M4 in Unicorn, and the example on QEMU if qemu-system-arm is installed, in an environment
-# of their own; a minute.
+# of their own; minutes.
 microcontroller-test: build
 	$(BIN)/python test/environment.py test/microcontroller/requirements.txt build/environments/microcontroller --over
 	build/environments/microcontroller/bin/python -m pytest -q -n $(JOBS) test/microcontroller

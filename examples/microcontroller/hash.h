@@ -1,7 +1,8 @@
 /* Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * The hash of a state (H3) in docs/reference/numerics.md, which `repro train` prints on a PC. The hash is BLAKE3.
+ * The hash of a state (H3) in docs/reference/numerics.md, which `repro train`
+ * prints on a PC. The hash is BLAKE3.
  */
 #ifndef HASH_H
 #define HASH_H
@@ -15,17 +16,18 @@ static const uint32_t iv[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
 typedef struct {
-  uint32_t value[8];           /* of the current chunk */
-  uint8_t block[BLOCK];        /* its last bytes, not compressed yet */
-  uint32_t bytes, blocks;      /* in `block`; compressed blocks of the chunk */
-  uint64_t chunks;             /* complete chunks */
+  uint32_t value[8];      /* of the current chunk */
+  uint8_t block[BLOCK];   /* its last bytes, not compressed yet */
+  uint32_t bytes, blocks; /* in `block`; compressed blocks of the chunk */
+  uint64_t chunks;        /* complete chunks */
   uint32_t stack[MOST_LEVELS][8]; /* values of complete subtrees */
   uint32_t depth;
 } Hash;
 
 static uint32_t rotate(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
-static void mix(uint32_t *s, int a, int b, int c, int d, uint32_t x, uint32_t y) {
+static void mix(uint32_t *s, int a, int b, int c, int d, uint32_t x,
+                uint32_t y) {
   s[a] += s[b] + x;
   s[d] = rotate(s[d] ^ s[a], 16);
   s[c] += s[d];
@@ -36,16 +38,33 @@ static void mix(uint32_t *s, int a, int b, int c, int d, uint32_t x, uint32_t y)
   s[b] = rotate(s[b] ^ s[c], 7);
 }
 
-static void compress(uint32_t value[8], const uint32_t words[16], uint64_t number, uint32_t bytes, uint32_t flags) {
-  static const uint8_t order[16] = {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8};
-  uint32_t m[16], s[16] = {value[0], value[1], value[2], value[3], value[4], value[5], value[6], value[7],
-                           iv[0], iv[1], iv[2], iv[3], (uint32_t)number, (uint32_t)(number >> 32), bytes, flags};
+static void compress(uint32_t value[8], const uint32_t words[16],
+                     uint64_t number, uint32_t bytes, uint32_t flags) {
+  static const uint8_t order[16] = {2, 6,  3,  10, 7, 0,  4,  13,
+                                    1, 11, 12, 5,  9, 14, 15, 8};
+  uint32_t m[16], s[16] = {value[0],
+                           value[1],
+                           value[2],
+                           value[3],
+                           value[4],
+                           value[5],
+                           value[6],
+                           value[7],
+                           iv[0],
+                           iv[1],
+                           iv[2],
+                           iv[3],
+                           (uint32_t)number,
+                           (uint32_t)(number >> 32),
+                           bytes,
+                           flags};
   memcpy(m, words, sizeof m);
   for (int round = 0; round < 7; ++round) {
     for (int i = 0; i < 4; ++i)
       mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1]);
     for (int i = 0; i < 4; ++i)
-      mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i], m[9 + 2 * i]);
+      mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4,
+          m[8 + 2 * i], m[9 + 2 * i]);
     uint32_t next[16];
     for (int i = 0; i < 16; ++i)
       next[i] = m[order[i]];
@@ -69,13 +88,15 @@ static void compress_block(Hash *hash, uint32_t flags) {
   uint32_t words[16];
   memset(hash->block + hash->bytes, 0, BLOCK - hash->bytes);
   memcpy(words, hash->block, BLOCK); /* little-endian, as Arm is */
-  compress(hash->value, words, hash->chunks, hash->bytes, flags | (hash->blocks ? 0 : CHUNK_START));
+  compress(hash->value, words, hash->chunks, hash->bytes,
+           flags | (hash->blocks ? 0 : CHUNK_START));
   ++hash->blocks;
   hash->bytes = 0;
 }
 
 /* Replaces two subtrees by their parent. */
-static void join(const uint32_t *left, const uint32_t *right, uint32_t flags, uint32_t *parent) {
+static void join(const uint32_t *left, const uint32_t *right, uint32_t flags,
+                 uint32_t *parent) {
   uint32_t words[16];
   memcpy(words, left, DIGEST);
   memcpy(words + 8, right, DIGEST);
@@ -111,13 +132,15 @@ static void hash_end(Hash *hash, uint8_t digest[DIGEST]) {
   compress_block(hash, CHUNK_END | (hash->depth ? 0 : ROOT));
   while (hash->depth) {
     --hash->depth;
-    join(hash->stack[hash->depth], hash->value, hash->depth ? 0 : ROOT, hash->value);
+    join(hash->stack[hash->depth], hash->value, hash->depth ? 0 : ROOT,
+         hash->value);
   }
   memcpy(digest, hash->value, DIGEST);
 }
 
 /* The hash of a tensor (H1). `element` is MLIR's name of the element type. */
-static void hash_tensor(const char *element, uint32_t rank, const uint64_t *shape, const void *data, uint32_t size,
+static void hash_tensor(const char *element, uint32_t rank,
+                        const uint64_t *shape, const void *data, uint32_t size,
                         uint8_t digest[DIGEST]) {
   static Hash hash;
   char name[16] = {0};

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.numerics.formats import canonical
 from repro_mlir.bundle.writer import capture_steps
 from repro_mlir.compilation import microcontroller
+from repro_mlir.frontends.torch.capture.inference import capture_inference
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
-from repro_mlir.program.program import read_signature
+from repro_mlir.program.program import program_of, read_signature
 from repro_mlir.reference.interpreter import import_array
 from repro_mlir.reference.steps import StepInterpreter
 from support import catalogue, kit
 from support import inputs as values
 from support.builder import Builder
-
 from thumb import FLASH, Thumb, link, sections, symbols
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "microcontroller" / "network.py"
@@ -43,7 +44,9 @@ def outcome(case: catalogue.Case, folder: Path) -> kit.Outcome:
     thumb.write(0, arrays[: known.num_state])
     thumb.write(1, arrays[known.num_state :])
     if failed := thumb.step():
-        assert all(map(np.array_equal, thumb.read(0), arrays[: known.num_state])), "(E1) a failed step changed its state"
+        assert all(map(np.array_equal, thumb.read(0), arrays[: known.num_state])), (
+            "(E1) a failed step changed its state"
+        )
         return StepFailed(library.plan.message(failed))
     results = [*thumb.read(0), *thumb.read(2)]
     return [kit.bits(value, kind) for value, kind in zip(results, known.result_types, strict=True)]
@@ -72,19 +75,35 @@ def test_arithmetic_of_f64(tmp_path: Path) -> None:
     special = values.special("f64")
     with np.errstate(all="ignore"):
         x = np.concatenate([bits, ordinary, ordinary, small, whole, np.repeat(special, special.size)])
-        y = np.concatenate([bits[::-1], _near(random, -ordinary), ordinary[::-1], small[::-1] * 1e300,
-                            np.float64(1) / 3 * whole, np.tile(special, special.size)])
-        z = np.concatenate([_near(random, -bits * bits[::-1]), bits, _near(random, -ordinary * ordinary[::-1]),
-                            _near(random, small), -whole * whole, np.roll(np.tile(special, special.size), 3)])
+        y = np.concatenate(
+            [
+                bits[::-1],
+                _near(random, -ordinary),
+                ordinary[::-1],
+                small[::-1] * 1e300,
+                np.float64(1) / 3 * whole,
+                np.tile(special, special.size),
+            ]
+        )
+        z = np.concatenate(
+            [
+                _near(random, -bits * bits[::-1]),
+                bits,
+                _near(random, -ordinary * ordinary[::-1]),
+                _near(random, small),
+                -whole * whole,
+                np.roll(np.tile(special, special.size), 3),
+            ]
+        )
     b = Builder()
     a, c, e = (b.argument(x.shape, "f64") for _ in range(3))
     bodies = [
-        ("%r = arith.addf %a, %b : f64", "f64"),
-        ("%r = arith.subf %a, %b : f64", "f64"),
-        ("%r = arith.mulf %a, %b : f64", "f64"),
-        ("%r = arith.divf %a, %b : f64", "f64"),
-        ("%r = math.fma %a, %b, %c : f64", "f64"),
-        ("%r = arith.truncf %a : f64 to f32", "f32"),
+        ("%r0 = arith.addf %x0, %x1 : f64", "f64"),
+        ("%r0 = arith.subf %x0, %x1 : f64", "f64"),
+        ("%r0 = arith.mulf %x0, %x1 : f64", "f64"),
+        ("%r0 = arith.divf %x0, %x1 : f64", "f64"),
+        ("%r0 = math.fma %x0, %x1, %x2 : f64", "f64"),
+        ("%r0 = arith.truncf %x0 : f64 to f32", "f32"),
     ]
     results = [b.elementwise(body, a, c, e, element=element) for body, element in bodies]
     case = catalogue.Case("f64", b.program(*results), (x, y, z))
@@ -114,6 +133,24 @@ def test_training_steps(training, library, tmp_path: Path) -> None:
         interpreter.run(state, arrays, outputs)
         assert [x.tobytes() for x in thumb.read(0)] == [x.tobytes() for x in state]
         assert [x.tobytes() for x in thumb.read(2)] == [x.tobytes() for x in outputs]
+
+
+def test_inference(tmp_path: Path) -> None:
+    """Inference only reads its state, which stays in flash."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10), torch.nn.Softmax(-1))
+    x = torch.randn(1, 64)
+    program = program_of(capture_inference(model, x))
+    library = microcontroller.compile(program, "net")
+    assert "int net_step(const net_state *state, const net_inputs *inputs," in library.header
+    thumb = Thumb(library, program, tmp_path, counts=True)
+    outputs = [kind.empty() for kind in program.outputs]
+    StepInterpreter(program.data).run(list(program.initial), [x.numpy()], outputs)
+    thumb.write(1, [x.numpy()])
+    assert thumb.step(initial=True) == 0
+    assert [value.tobytes() for value in thumb.read(2)] == [value.tobytes() for value in outputs]
+    # Many more instructions than docs/guides/microcontroller.md states would be a fault.
+    assert 2368 < thumb.instructions < 100_000
 
 
 def test_a_failed_check_leaves_the_state(training, library, tmp_path: Path) -> None:

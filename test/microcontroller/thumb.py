@@ -21,6 +21,10 @@ from unicorn import arm_const
 FLASH, RAM, END = 0x0800_0000, 0x2000_0000, 0x1000_0000
 _PAGE = 4096
 _STACK = 16384
+# vmsr fpscr, r5; bx r6: Unicorn keeps a value of this register only if an instruction has written it.
+_ENTRY = bytes.fromhex("e1ee105a3047")
+_RETURN = END + 16
+_FLUSHES = 1 << 24
 
 _SCRIPT = """
 SECTIONS {
@@ -35,7 +39,19 @@ def link(library: StepLibrary, folder: Path, address: int = FLASH) -> tuple[byte
     made, script, linked = folder / "step.o", folder / "flash.ld", folder / "step.elf"
     made.write_bytes(library.object)
     script.write_text(_SCRIPT % address)
-    command = [sys.executable, "-m", "ziglang", "ld.lld", "-T", script, "-e", f"{library.name}_step", made, "-o", linked]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "ld.lld",
+        "-T",
+        script,
+        "-e",
+        f"{library.name}_step",
+        made,
+        "-o",
+        linked,
+    ]
     subprocess.run(command, check=True)
     return _read(linked.read_bytes())
 
@@ -103,9 +119,8 @@ class Thumb:
         if counts:
             self._lengths: dict[int, int] = {}
             self._cpu.hook_add(unicorn.UC_HOOK_BLOCK, self._count)
-        # The FPU is on, and its control register asks for what a step must not depend on: flush to zero.
         self._cpu.reg_write(arm_const.UC_ARM_REG_FPEXC, 1 << 30)
-        self._cpu.reg_write(arm_const.UC_ARM_REG_FPSCR, 1 << 24)
+        self._cpu.mem_write(END, _ENTRY)
 
     def _count(self, cpu: unicorn.Uc, address: int, size: int, _: object) -> None:
         if address not in self._lengths:
@@ -135,18 +150,23 @@ class Thumb:
     def _tensors(self, group: int) -> tuple[TensorType, ...]:
         return (self.program.state, self.program.inputs, self.program.outputs)[group]
 
-    def step(self) -> int:
-        """Runs one step; returns its result."""
+    def step(self, initial: bool = False) -> int:
+        """Runs one step, on the state in RAM or on the initial state in flash; returns its result."""
         self.instructions = 0
         registers = [getattr(arm_const, f"UC_ARM_REG_R{i}") for i in range(4)]
         for register, value in zip(registers, self._parameters, strict=False):
             self._cpu.reg_write(register, value)
+        if initial:
+            self._cpu.reg_write(registers[0], self.symbols[f"{self.library.name}_initial"])
         self._cpu.reg_write(arm_const.UC_ARM_REG_SP, self._stack)
-        self._cpu.reg_write(arm_const.UC_ARM_REG_LR, END | 1)
+        # The caller's FPU flushes subnormal numbers to zero; a step must neither obey nor change that (V2).
+        self._cpu.reg_write(arm_const.UC_ARM_REG_R5, _FLUSHES)
+        self._cpu.reg_write(arm_const.UC_ARM_REG_R6, self.symbols[f"{self.library.name}_step"] | 1)
+        self._cpu.reg_write(arm_const.UC_ARM_REG_LR, _RETURN | 1)
         self._cpu.mem_write(self._stack - _STACK, b"\xa5" * _STACK)
-        self._cpu.emu_start(self.symbols[f"{self.library.name}_step"] | 1, END)
+        self._cpu.emu_start(END | 1, _RETURN)
         assert self._cpu.reg_read(arm_const.UC_ARM_REG_SP) == self._stack
-        print(hex(self._cpu.reg_read(arm_const.UC_ARM_REG_FPSCR)), hex(self._cpu.reg_read(arm_const.UC_ARM_REG_FPEXC)), hex(self._cpu.reg_read(arm_const.UC_ARM_REG_PC)))
+        assert self._cpu.reg_read(arm_const.UC_ARM_REG_FPSCR) & _FLUSHES
         used = bytes(self._cpu.mem_read(self._stack - _STACK, _STACK))
         self.stack = len(used.lstrip(b"\xa5"))
         return self._cpu.reg_read(arm_const.UC_ARM_REG_R0)

@@ -72,7 +72,9 @@ def compile(program: Program, name: str) -> StepLibrary:
       CompileError: the compilation fails.
     """
     if not _NAME.fullmatch(name):
-        raise ReproError(f"expected a name of 1 to 64 letters, digits and underscores that begins with a letter, got {name!r}")
+        raise ReproError(
+            f"expected a name of 1 to 64 letters, digits and underscores that begins with a letter, got {name!r}"
+        )
     module = module_of(program.data)
     initial = [value.tobytes() for value in program.initial]
     try:
@@ -122,7 +124,9 @@ def _extents(tensor: TensorType) -> list[int]:
 
 def _comment(text: str) -> str:
     """Returns the text of a comment on one line, in which nothing ends the comment."""
-    return text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
+    return (
+        text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
+    )
 
 
 def _struct(kind: str, tensors: Sequence[TensorType], size: int) -> Iterator[str]:
@@ -187,7 +191,7 @@ extern "C" {{
         reads = group == "inputs" or (group == "state" and is_constant)
         parameters.append(f"{'const ' if reads else ''}{name}_{group} *{group}")
     if memory:
-        yield f"/* Memory for intermediate results; its contents do not matter. */\n"
+        yield "/* Memory for intermediate results; its contents do not matter. */\n"
         yield f"typedef struct {{\n  uint64_t bytes[{memory // 8}];\n}} {name}_memory;\n\n"
         parameters.append(f"{name}_memory *memory")
     if program.initial and program.state:

@@ -44,8 +44,8 @@ static constexpr char passes[] =
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// The first passes for microcontrollers, before `narrowCounters`: neither their
-/// instructions nor the routines that replace the others have vectors.
+/// The first passes for microcontrollers, before `narrowCounters`: neither
+/// their instructions nor the routines that replace the others have vectors.
 static constexpr char scalarPasses[] =
     "ipsccp,function(scalarizer<load-store>,sroa,early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg)";

@@ -35,9 +35,8 @@ class StepBuilder {
 public:
   StepBuilder(llvm::Module &module, const TranslatedPlan &translated,
               StringRef name)
-      : module(module), plan(translated.plan),
-        constants(translated.constants), name(name),
-        b(module.getContext()) {}
+      : module(module), plan(translated.plan), constants(translated.constants),
+        name(name), b(module.getContext()) {}
 
   void build();
   void addInitial(ArrayRef<StringRef> initial);
@@ -105,9 +104,8 @@ llvm::Value *StepBuilder::getAddress(const BufferRef &buffer) {
     return b.CreateConstInBoundsGEP1_32(b.getInt8Ty(), base, bytes);
   };
   auto member = [&](int parameter, ArrayRef<Tensor> tensors) {
-    llvm::Value *base =
-        b.CreateConstInBoundsGEP2_32(getStruct(tensors), step->getArg(parameter),
-                                     0, buffer.index);
+    llvm::Value *base = b.CreateConstInBoundsGEP2_32(
+        getStruct(tensors), step->getArg(parameter), 0, buffer.index);
     return move(base, buffer.offset);
   };
   switch (buffer.space) {
@@ -152,20 +150,19 @@ void StepBuilder::build() {
   step = llvm::Function::Create(
       llvm::FunctionType::get(b.getInt32Ty(), types, /*isVarArg=*/false),
       llvm::Function::ExternalLinkage, name + "_step", module);
-  b.SetInsertPoint(
-      llvm::BasicBlock::Create(module.getContext(), "", step));
+  b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", step));
   // (V2) Rounds to nearest and keeps subnormal numbers.
-  control = b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::arm_get_fpscr,
-                              {});
+  control =
+      b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::arm_get_fpscr, {});
   b.CreateIntrinsic(llvm::Intrinsic::arm_set_fpscr, {}, {b.getInt32(0)});
   llvm::Value *error = b.CreateAlloca(b.getInt64Ty());
   b.CreateStore(b.getInt64(0), error);
   llvm::Value *none = llvm::ConstantPointerNull::get(b.getPtrTy());
-  llvm::Value *scratch =
-      memory < 0 ? none
-                 : b.CreateConstInBoundsGEP1_32(
-                       b.getInt8Ty(), step->getArg(memory),
-                       llvm::alignTo(plan.arenaBytes, kAlignment));
+  llvm::Value *scratch = memory < 0
+                             ? none
+                             : b.CreateConstInBoundsGEP1_32(
+                                   b.getInt8Ty(), step->getArg(memory),
+                                   llvm::alignTo(plan.arenaBytes, kAlignment));
   auto getError = [&] {
     return b.CreateTrunc(b.CreateLoad(b.getInt64Ty(), error), b.getInt32Ty());
   };
@@ -185,8 +182,7 @@ void StepBuilder::build() {
     SmallVector<llvm::Value *> arguments;
     for (const BufferRef &buffer : launch.buffers)
       arguments.push_back(getAddress(buffer));
-    arguments.append(
-        {scratch, error, b.getInt64(0), b.getInt64(kernel.items)});
+    arguments.append({scratch, error, b.getInt64(0), b.getInt64(kernel.items)});
     b.CreateCall(module.getFunction(kernel.name), arguments);
   }
   returnWith(getError());
@@ -197,11 +193,10 @@ void StepBuilder::addInitial(ArrayRef<StringRef> initial) {
   SmallVector<llvm::Constant *> members;
   for (auto [tensor, bytes, member] :
        llvm::zip_equal(plan.states, initial, type->elements()))
-    members.push_back(bytes.empty()
-                          ? llvm::Constant::getNullValue(member)
-                          : llvm::ConstantDataArray::getRaw(
-                                bytes, getElements(tensor).first,
-                                member->getArrayElementType()));
+    members.push_back(bytes.empty() ? llvm::Constant::getNullValue(member)
+                                    : llvm::ConstantDataArray::getRaw(
+                                          bytes, getElements(tensor).first,
+                                          member->getArrayElementType()));
   auto *global = new llvm::GlobalVariable(
       module, type, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
       llvm::ConstantStruct::get(type, members), name + "_initial");

@@ -35,7 +35,6 @@ public:
   }
 
 private:
-
   llvm::ScalarEvolution &evolution;
 };
 } // namespace
@@ -84,8 +83,7 @@ void Narrowing::narrowCounter(llvm::PHINode &counter, const llvm::Loop &loop) {
 llvm::PreservedAnalyses
 mlir::repro::narrowCounters(llvm::Function &function,
                             llvm::FunctionAnalysisManager &analyses) {
-  auto &evolution =
-      analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
+  auto &evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
   auto &loops = analyses.getResult<llvm::LoopAnalysis>(function);
   Narrowing narrowing(evolution);
   SmallVector<llvm::Instruction *> prefetches;

@@ -18,9 +18,8 @@ namespace mlir::repro {
 /// processor of 32 bits, each operation on an i64 takes several instructions,
 /// and LLVM does not move addresses along with a counter that is truncated.
 /// Also removes prefetches, which such processors ignore.
-llvm::PreservedAnalyses
-narrowCounters(llvm::Function &function,
-               llvm::FunctionAnalysisManager &analyses);
+llvm::PreservedAnalyses narrowCounters(llvm::Function &function,
+                                       llvm::FunctionAnalysisManager &analyses);
 
 } // namespace mlir::repro
 

@@ -43,8 +43,8 @@ struct Word {
 class Routine {
 public:
   Routine(llvm::Function *function)
-      : function(function), b(llvm::BasicBlock::Create(function->getContext(),
-                                                       "", function)) {}
+      : function(function),
+        b(llvm::BasicBlock::Create(function->getContext(), "", function)) {}
 
   Word argument(unsigned index) { return {this, function->getArg(index)}; }
   Word i64(uint64_t number) { return {this, b.getInt64(number)}; }
@@ -163,9 +163,7 @@ static Word select(Word condition, Word x, Word y) {
 static Word select(Word condition, Word x, uint64_t y) {
   return select(condition, x, x.constant(y));
 }
-static Word signedMin(Word x, Word y) {
-  return select(signedLess(x, y), x, y);
-}
+static Word signedMin(Word x, Word y) { return select(signedLess(x, y), x, y); }
 static Word signedMax(Word x, int64_t y) {
   return select(signedLess(x, y), x.constant(uint64_t(y)), x);
 }
@@ -179,8 +177,8 @@ static Word countLeadingZeros(Word x) {
                                              b.getFalse())};
 }
 
-/// Shifts right by an i32 from 0 to 63. If a 1 bit is shifted out, sets the last
-/// bit.
+/// Shifts right by an i32 from 0 to 63. If a 1 bit is shifted out, sets the
+/// last bit.
 static Word shiftRightSticky(Word x, Word distance) {
   Word by = resize(distance, 64), shifted = x >> by;
   return shifted | resize(shifted << by != x, 64);
@@ -192,10 +190,10 @@ static Parts split(Word magnitude) {
   Word zeros = countLeadingZeros(magnitude);
   Word fraction = magnitude & (kHidden - 1);
   Word isSubnormal = exponent == 0;
-  return {select(isSubnormal, exponent.constant(12) - resize(zeros, 32),
-                 exponent),
-          select(isSubnormal, magnitude << (zeros - 1),
-                 (fraction | kHidden) << kDropped)};
+  return {
+      select(isSubnormal, exponent.constant(12) - resize(zeros, 32), exponent),
+      select(isSubnormal, magnitude << (zeros - 1),
+             (fraction | kHidden) << kDropped)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,12 +201,11 @@ static Parts split(Word magnitude) {
 //===----------------------------------------------------------------------===//
 
 /// pack(sign, exponent, significand): the f64 of a number, to nearest even.
-/// The exponent is an i32. Bit 62 of the significand is set, unless the exponent
-/// is 1.
+/// The exponent is an i32. Bit 62 of the significand is set, unless the
+/// exponent is 1.
 static void buildPack(Routine &r) {
   Word sign = r.argument(0), exponent = r.argument(1), x = r.argument(2);
-  r.finishIf(!signedLess(exponent, 2047),
-             [&] { return sign | kInfinity; });
+  r.finishIf(!signedLess(exponent, 2047), [&] { return sign | kInfinity; });
   // Below the least normal number, lower bits are dropped.
   Word below = signedMax(exponent.constant(1) - exponent, 0);
   x = shiftRightSticky(x, signedMin(below, below.constant(63)));
@@ -319,11 +316,9 @@ static Wide shiftRightSticky(Wide x, Word by) {
   Word out = ((x.high << 1) << ((within ^ 63) & 63)); // leaves `high`
   Word high = x.high >> within, low = (x.low >> within) | out;
   Word lost = x.low != ((x.low >> within) << within);
-  Word isLost =
-      select(isFar, (out | x.low) != 0, lost);
+  Word isLost = select(isFar, (out | x.low) != 0, lost);
   low = select(isFar, high, low);
-  return {select(isFar, high.constant(0), high),
-          low | resize(isLost, 64)};
+  return {select(isFar, high.constant(0), high), low | resize(isLost, 64)};
 }
 
 static void buildFma(Routine &r) {
@@ -343,10 +338,9 @@ static void buildFma(Routine &r) {
   Wide product = multiply(px.significand << 1, py.significand << 1);
   Word exponent = px.exponent + py.exponent - (kBias - 1);
   Word isBelow = signedLess(product.high, 0) ^ 1;
-  Wide p{select(isBelow, product.high,
-                product.high >> 1),
-         select(isBelow, product.low,
-                (product.low >> 1) | (product.high << 63))};
+  Wide p{
+      select(isBelow, product.high, product.high >> 1),
+      select(isBelow, product.low, (product.low >> 1) | (product.high << 63))};
   exponent = exponent - resize(isBelow, 32);
   Wide q{pz.significand, r.i64(0)};
   // The sticky bit is far below the bits that decide the rounding, unless a
@@ -361,8 +355,8 @@ static void buildFma(Routine &r) {
   Wide small{choose(p.high, q.high), choose(p.low, q.low)};
   Word greatest = choose(pz.exponent, exponent);
   Word apart = greatest - choose(exponent, pz.exponent);
-  small = shiftRightSticky(
-      small, resize(signedMin(apart, apart.constant(127)), 64));
+  small = shiftRightSticky(small,
+                           resize(signedMin(apart, apart.constant(127)), 64));
   Word resultSign = choose(c & kSign, sign);
   r.finishIf(((c ^ sign) & kSign) == 0, [&] {
     Word low = large.low + small.low;
@@ -370,16 +364,16 @@ static void buildFma(Routine &r) {
     Word carry = high >> 63;
     Word sticky = resize(low != 0, 64);
     return pack(resultSign, greatest + resize(carry, 32),
-                 (high >> carry) | (high & carry) | sticky);
+                (high >> carry) | (high & carry) | sticky);
   });
   Word low = large.low - small.low;
   Word high = large.high - small.high - resize(large.low < small.low, 64);
   r.finishIf((high | low) == 0, [&] { return r.i64(0); });
-  Word zeros = select(high == 0, countLeadingZeros(low) + 64,
-                      countLeadingZeros(high));
+  Word zeros =
+      select(high == 0, countLeadingZeros(low) + 64, countLeadingZeros(high));
   Wide moved = shiftLeft({high, low}, zeros - 1);
   r.finish(pack(resultSign, greatest - resize(zeros - 1, 32),
-                 moved.high | resize(moved.low != 0, 64)));
+                moved.high | resize(moved.low != 0, 64)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -403,9 +397,8 @@ static void buildDiv(Routine &r) {
       r.i64(kTop + 1), {r.i64(0), rest}, [&](std::array<Word, 2> values) {
         auto [quotient, rest] = values;
         Word fits = rest >= divisor;
-        return std::array<Word, 2>{
-            quotient << 1 | resize(fits, 64),
-            (rest - select(fits, divisor, 0)) << 1};
+        return std::array<Word, 2>{quotient << 1 | resize(fits, 64),
+                                   (rest - select(fits, divisor, 0)) << 1};
       });
   Word exponent = px.exponent - py.exponent + kBias - resize(isBelow, 32);
   r.finish(pack(sign, exponent, quotient | resize(left != 0, 64)));
@@ -423,21 +416,21 @@ static void buildSqrt(Routine &r) {
   Word radicand = p.significand << resize(odd, 64);
   constexpr unsigned bits = 55;
   // Bits 63 and 62 come first.
-  auto [root, rest, unused] = r.repeat<3>(
-      r.i64(bits), {r.i64(0), r.i64(0), radicand},
-      [&](std::array<Word, 3> values) {
-        auto [root, rest, radicand] = values;
-        Word next = rest << 2 | radicand >> 62;
-        Word trial = root << 2 | 1;
-        Word fits = next >= trial;
-        return std::array<Word, 3>{root << 1 | resize(fits, 64),
-                                   next - select(fits, trial, 0),
-                                   radicand << 2};
-      });
+  auto [root, rest, unused] =
+      r.repeat<3>(r.i64(bits), {r.i64(0), r.i64(0), radicand},
+                  [&](std::array<Word, 3> values) {
+                    auto [root, rest, radicand] = values;
+                    Word next = rest << 2 | radicand >> 62;
+                    Word trial = root << 2 | 1;
+                    Word fits = next >= trial;
+                    return std::array<Word, 3>{root << 1 | resize(fits, 64),
+                                               next - select(fits, trial, 0),
+                                               radicand << 2};
+                  });
   llvm::IRBuilder<> &b = r.b;
   Word half{&r, b.CreateAShr((p.exponent - kBias - odd).value, 1)};
   r.finish(pack(r.i64(0), half + kBias,
-                 root << (kTop + 1 - bits) | resize(rest != 0, 64)));
+                root << (kTop + 1 - bits) | resize(rest != 0, 64)));
 }
 
 /// (S4) The exact remainder, with the sign of the dividend.
@@ -450,13 +443,13 @@ static void buildFmod(Routine &r) {
   r.finishIf(x == y, [&] { return sign; });
   Parts px = split(x), py = split(y);
   Word divisor = py.significand;
-  auto [rest] = r.repeat<1>(
-      px.exponent - py.exponent + 1, {px.significand},
-      [&](std::array<Word, 1> values) {
-        Word rest = values[0];
-        Word left = rest - select(rest >= divisor, divisor, 0);
-        return std::array<Word, 1>{left << 1};
-      });
+  auto [rest] = r.repeat<1>(px.exponent - py.exponent + 1, {px.significand},
+                            [&](std::array<Word, 1> values) {
+                              Word rest = values[0];
+                              Word left =
+                                  rest - select(rest >= divisor, divisor, 0);
+                              return std::array<Word, 1>{left << 1};
+                            });
   r.finishIf(rest == 0, [&] { return sign; });
   Word by = resize(countLeadingZeros(rest), 32) - 1;
   // The last step doubled the remainder, which is below the divisor.
@@ -480,9 +473,8 @@ static Word getKey(Word a) {
 
 static void buildCompare(Routine &r, llvm::StringRef name) {
   Word a = r.argument(0), b = r.argument(1);
-  r.finishIf(isUnordered(a, b), [&] {
-    return Word{&r, r.b.getInt1(name == "unordered")};
-  });
+  r.finishIf(isUnordered(a, b),
+             [&] { return Word{&r, r.b.getInt1(name == "unordered")}; });
   Word x = getKey(a), y = getKey(b);
   r.finish(name == "equal"       ? x == y
            : name == "less"      ? signedLess(x, y)
@@ -667,8 +659,8 @@ llvm::Function *mlir::repro::getSoftRoutine(llvm::Module &module,
   llvm::Type *i32 = llvm::Type::getInt32Ty(context);
   bool isComparison = name == "equal" || name == "less" ||
                       name == "lessEqual" || name == "unordered";
-  bool givesSingle = name == "narrow" || name == "packSingle" ||
-                     name.starts_with("single");
+  bool givesSingle =
+      name == "narrow" || name == "packSingle" || name.starts_with("single");
   llvm::Type *result = isComparison  ? llvm::Type::getInt1Ty(context)
                        : givesSingle ? i32
                                      : i64;
