@@ -39,20 +39,8 @@ def link(library: StepLibrary, folder: Path, address: int = FLASH) -> tuple[byte
     made, script, linked = folder / "step.o", folder / "flash.ld", folder / "step.elf"
     made.write_bytes(library.object)
     script.write_text(_SCRIPT % address)
-    command = [
-        sys.executable,
-        "-m",
-        "ziglang",
-        "ld.lld",
-        "-T",
-        script,
-        "-e",
-        f"{library.name}_step",
-        made,
-        "-o",
-        linked,
-    ]
-    subprocess.run(command, check=True)
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-T", script, "-e", f"{library.name}_step"]
+    subprocess.run([*command, made, "-o", linked], check=True)
     return _read(linked.read_bytes())
 
 

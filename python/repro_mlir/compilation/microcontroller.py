@@ -72,9 +72,8 @@ def compile(program: Program, name: str) -> StepLibrary:
       CompileError: the compilation fails.
     """
     if not _NAME.fullmatch(name):
-        raise ReproError(
-            f"expected a name of 1 to 64 letters, digits and underscores that begins with a letter, got {name!r}"
-        )
+        what = "a name of 1 to 64 letters, digits and underscores that begins with a letter"
+        raise ReproError(f"expected {what}, got {name!r}")
     module = module_of(program.data)
     initial = [value.tobytes() for value in program.initial]
     try:

@@ -66,7 +66,7 @@ def run(artifact: bytes, inputs: list[np.ndarray]) -> bytes:
 def test_files_are_the_machines() -> None:
     assert sorted(FILES) == sorted([*cpu.levels(), *device_code.architectures(), "thumbv7em", *MANY_CORES])
     # Code for microcontrollers is not part of an artifact.
-    with pytest.raises(CompileError, match="expected one of the CPU levels x86-64-v2, .*, got thumbv7em"):
+    with pytest.raises(CompileError, match=r"expected one of the CPU levels x86-64-v2, .*, got thumbv7em"):
         cpu.compile(product(2, 2, 2, "nn")[0], "thumbv7em")
 
 

@@ -296,7 +296,8 @@ void Chooser::choosePacking() {
        (!isAscending(rows.reduction) && c.vectorCount > kReachingVectors &&
         getReach(rows) > kRowReach));
   const CollapsedDim &inner = columns.loops.back();
-  bool contiguous = columns.isPlain && inner.coefficients[0] == 1;
+  bool contiguous =
+      columns.isPlain && (inner.coefficients[0] == 1 || c.lanes == 1);
   c.columnsPacked =
       shape.block || !contiguous || (c.masked && level.vectorWidth < 256) ||
       (rows.size > kPackingRows && columns.reduction.size() <= 1 &&

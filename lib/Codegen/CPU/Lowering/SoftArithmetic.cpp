@@ -164,7 +164,7 @@ llvm::Value *Expansion::roundSingle(llvm::Intrinsic::ID rounding) {
 llvm::Value *Expansion::choose(bool isMaximum) {
   llvm::Value *x = bits(operand(0)), *y = bits(operand(1));
   llvm::Value *isLess = isMaximum ? call("less", {y, x}) : call("less", {x, y});
-  // If both operands are zeros, their bits decide: -0 is less than +0.
+  // The bits decide between two zeros: -0 is less than +0.
   llvm::Value *ofZeros = isMaximum ? b.CreateAnd(x, y) : b.CreateOr(x, y);
   llvm::Value *chosen = b.CreateSelect(isLess, x, y);
   chosen = b.CreateSelect(call("equal", {x, y}), ofZeros, chosen);
