@@ -317,6 +317,10 @@ static double getPieceSeconds(const MappedLaunch &launch,
          std::max(compute, transfer);
 }
 
+/// A plan with twice as many tiles is twice as long, so it has to save some
+/// time.
+static constexpr double kLeastGain = 0.97;
+
 Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
                            int64_t numPieces, int64_t budget,
                            const ManyCore &machine) {
@@ -366,7 +370,7 @@ Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
     if (!next)
       break;
     if (next->bytes <= budget) {
-      if (best && next->seconds >= best->seconds)
+      if (best && next->seconds >= best->seconds * kLeastGain)
         break;
       best = next;
     }
