@@ -25,33 +25,42 @@ AccessChecker::AccessChecker(uint64_t bytes, bool defined) : bytes(bytes) {
   segments[0].isDefined = defined;
 }
 
-AccessChecker::Segments::iterator AccessChecker::split(uint64_t at) {
-  auto next = segments.lower_bound(at);
-  if (next != segments.end() && next->first == at)
-    return next;
-  return segments.emplace_hint(next, at, std::prev(next)->second);
+std::pair<AccessChecker::Segments::iterator, AccessChecker::Segments::iterator>
+AccessChecker::split(ByteRange range) {
+  auto begin = segments.lower_bound(range.begin);
+  if (begin == segments.end() || begin->first != range.begin)
+    begin = segments.emplace_hint(begin, range.begin, std::prev(begin)->second);
+  // Most ranges are short parts of rows, so they have few segments.
+  auto end = std::next(begin);
+  while (end != segments.end() && end->first < range.end)
+    ++end;
+  if (end == segments.end() || end->first != range.end)
+    end = segments.emplace_hint(end, range.end, std::prev(end)->second);
+  return {begin, end};
 }
 
 AccessChecker::Conflict AccessChecker::read(ByteRange range, const Access &by,
                                             const VectorClock &clock) {
   if (range.begin == range.end)
     return {};
-  auto at = split(range.begin), end = split(range.end);
-  for (; at != end; ++at) {
+  auto [begin, end] = split(range);
+  for (auto at = begin; at != end; ++at) {
     Segment &segment = at->second;
     if (segment.isWritten && !isKnown(segment.writer, clock))
       return {Conflict::Race, at->first, true, segment.writer};
     if (!segment.isDefined)
       return {Conflict::Undefined, at->first, false, {}};
-    // A write that this read is known to precede is also known to follow the
-    // reads that this read follows.
+    // A write that follows this read also follows the earlier reads of the
+    // same program that this read follows.
     std::vector<Access> &readers = segment.readers;
-    readers.erase(std::remove_if(readers.begin(), readers.end(),
-                                 [&](const Access &reader) {
-                                   return isKnown(reader, clock);
-                                 }),
-                  readers.end());
-    readers.push_back(by);
+    auto isEarlier = [&](const Access &reader) {
+      return reader.program == by.program && isKnown(reader, clock);
+    };
+    auto earlier = std::find_if(readers.begin(), readers.end(), isEarlier);
+    if (earlier != readers.end())
+      *earlier = by;
+    else
+      readers.push_back(by);
   }
   return {};
 }
@@ -61,7 +70,7 @@ AccessChecker::Conflict AccessChecker::write(ByteRange range, const Access &by,
                                              bool defines) {
   if (range.begin == range.end)
     return {};
-  auto begin = split(range.begin), end = split(range.end);
+  auto [begin, end] = split(range);
   for (auto at = begin; at != end; ++at) {
     Segment &segment = at->second;
     if (segment.isWritten && !isKnown(segment.writer, clock))

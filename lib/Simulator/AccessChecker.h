@@ -72,8 +72,8 @@ private:
   };
   using Segments = std::map<uint64_t, Segment>;
 
-  /// Makes a segment begin at a byte of the memory.
-  Segments::iterator split(uint64_t at);
+  /// Makes segments begin at both ends of the range, and returns them.
+  std::pair<Segments::iterator, Segments::iterator> split(ByteRange range);
 
   uint64_t bytes;
   Segments segments;
