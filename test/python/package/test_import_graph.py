@@ -47,7 +47,7 @@ ALLOWED = {
     },
     "precision": {"base.files", "base.numerics", "program"},
     "gradient_compression": {"base.files", "base.numerics", "precision", "program"},
-    "compilation": {"base.files", "program", "runner", "sandbox"},
+    "compilation": {"base.files", "base.numerics", "program", "runner", "sandbox"},
     "execute": {"base.numerics", "base.tensors", "compilation", "distributed", "program", "reference", "runner"},
     "frontends": set(),
     "frontends.base": set(),
