@@ -46,12 +46,12 @@ def free_values(example: str) -> dict[str, str]:
 
 
 def wrap(example: str) -> str:
-    """Returns MLIR text of a whole module that contains `example`, which may be attributes, a function or module, or
+    """Returns MLIR text of a whole module that contains `example`: attributes, a function, a module, a plan, or
     operations."""
     if example.startswith("#"):
         attributes = re.split(r"^(?=#)", example, flags=re.M)[1:]
         return f"func.func private @example() attributes {{example = [{', '.join(attributes)}]}}"
-    if example.startswith(("func.func", "module")):
+    if example.startswith(("func.func", "module", "cores.plan")):
         return example
     arguments = ", ".join(f"{name}: {type}" for name, type in free_values(example).items())
     return f"func.func @example({arguments}) {{\n{example}\nreturn\n}}"

@@ -233,7 +233,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         port = busy.getsockname()[1]
         mistakes = {
             (receipt,): "expected two receipts or addresses",
-            (receipt, str(tmp_path / "none")): "expected a receipt, which is a directory",
+            (receipt, str(tmp_path / "none")): "expected a receipt, found no file or folder",
             (receipt, "tcp:nowhere"): "expected tcp:HOST:PORT, got tcp:nowhere",
             (receipt, "unix:"): "expected an address tcp:HOST:PORT, unix:PATH or files:FOLDER, got 'unix:'",
             (receipt, f"unix:{tmp_path}/none"): "No such file",
