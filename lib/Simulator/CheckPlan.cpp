@@ -65,8 +65,7 @@ public:
 private:
   Error visit(const Copy &copy) {
     begin();
-    bool needsDRAM =
-        copy.from.memory != Memory::Local || copy.to.memory != Memory::Local;
+    bool needsDRAM = isInDRAM(copy.from.memory) || isInDRAM(copy.to.memory);
     return needsDRAM && machine.channels.empty() ? machine.name + " has no DRAM"
                                                  : Error();
   }

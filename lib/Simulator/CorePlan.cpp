@@ -64,7 +64,7 @@ struct Reader {
   }
   void memory(Memory &value) {
     uint32_t found = bytes.u32();
-    bytes.failed |= found > uint32_t(Memory::Local);
+    bytes.failed |= found > uint32_t(Memory::Remote);
     value = Memory(found);
   }
   void blob(std::string &value) {
@@ -271,6 +271,11 @@ private:
     case Memory::Local:
       bytes = program.localBytes;
       return place.index == 0;
+    case Memory::Remote:
+      if (place.index >= plan.programs.size())
+        return false;
+      bytes = plan.programs[place.index].localBytes;
+      return true;
     }
     return false;
   }
@@ -333,6 +338,12 @@ private:
       return "copies without the core's memory";
     if (copy.to.memory == Memory::Input || copy.to.memory == Memory::Constant)
       return "writes an input or a constant";
+    if (copy.to.memory == Memory::Remote)
+      return "writes the memory of another core";
+    if (copy.from.memory == Memory::Remote &&
+        copy.from.index < plan.programs.size() &&
+        &plan.programs[copy.from.index] == &program)
+      return "reads the program's own memory as that of another core";
     if (Error error = checkSide(copy, copy.from, copy.fromStrides);
         !error.empty())
       return error;

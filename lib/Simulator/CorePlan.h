@@ -33,7 +33,12 @@ enum class Memory : uint32_t {
   Arena = 3,    ///< index is 0
   Constant = 4, ///< index is 0
   Local = 5,    ///< the data memory of the program's core; index is 0
+  Remote = 6,   ///< that of another core; index: number of its program
 };
+
+inline bool isInDRAM(Memory memory) {
+  return memory != Memory::Local && memory != Memory::Remote;
+}
 
 struct Place {
   Memory memory = Memory::Arena;

@@ -383,15 +383,20 @@ void Simulation::addFlows(uint32_t number, const Copy &copy, Time head) {
   Network::Point core = toPoint(plan.programs[transfers[number].program].core);
   auto alignment = uint64_t(machine.dmaAlignment);
   bool fromLocal = copy.from.memory == Memory::Local;
-  if (fromLocal && copy.to.memory == Memory::Local) {
+  if (!isInDRAM(copy.from.memory) && copy.to.memory == Memory::Local) {
     Rows rows(copy.elementBytes, copy.extents, copy.fromStrides,
               copy.toStrides);
     uint64_t bytes = 0;
     rows.forEach([&](uint64_t, uint64_t) {
       bytes += roundUp(rows.getRowBytes(), alignment);
     });
+    if (bytes == 0)
+      return push(head, Event::Complete, number);
     transfers[number].remaining = 1;
-    return addFlow(number, bytes, network.routeToCores(core, {core}), head);
+    Network::Point owner =
+        fromLocal ? core : toPoint(plan.programs[copy.from.index].core);
+    return addFlow(number, bytes, network.routeToCores(owner, {core}),
+                   head + network.getLatency(core, owner));
   }
   const auto &strides = fromLocal ? copy.toStrides : copy.fromStrides;
   uint64_t address = getAddress(fromLocal ? copy.to : copy.from);
@@ -574,6 +579,8 @@ char *Simulation::getMemory(uint32_t program, const Place &place) {
     return const_cast<char *>(plan.constants.data()) + place.offset;
   case Memory::Local:
     return cores[program].memory.get() + place.offset;
+  case Memory::Remote:
+    return cores[place.index].memory.get() + place.offset;
   }
   return nullptr;
 }
@@ -593,6 +600,8 @@ AccessChecker *Simulation::getAccesses(uint32_t program, Memory memory,
                                        uint32_t index) {
   if (memory == Memory::Local)
     return &*cores[program].accesses;
+  if (memory == Memory::Remote)
+    return &*cores[index].accesses;
   if (memory == Memory::State)
     return &accesses[index];
   if (memory == Memory::Output)
@@ -627,8 +636,9 @@ static std::string describeMemory(const CorePlan &plan, uint32_t program,
     return "the state '" + plan.states[index].name + "'";
   case Memory::Output:
     return "the output '" + plan.outputs[index].name + "'";
-  case Memory::Local: {
-    Core core = plan.programs[program].core;
+  case Memory::Local:
+  case Memory::Remote: {
+    Core core = plan.programs[memory == Memory::Local ? program : index].core;
     return "the memory of core [" + std::to_string(core.x) + ", " +
            std::to_string(core.y) + "]";
   }

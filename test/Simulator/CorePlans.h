@@ -49,8 +49,16 @@ inline CorePlan makeCorePlan() {
       Release{{{1, 2}, {0, 0}}, 4000000000},
       Acquire{4000000000, 1}};
   CoreProgram receiver{{1, 2}, 1024, 0, 0, 1008, {}};
-  receiver.ops = {Acquire{5, 1}, Acquire{4000000000, 1}, Check{1000, 3},
-                  Run{1, {}}};
+  // The first half of the sender's tile, as two columns.
+  Copy remote{{Memory::Remote, 0, 0},
+              {Memory::Local, 0, 0},
+              4,
+              {2, 4},
+              {4, 16},
+              {16, 4}};
+  receiver.ops = {Acquire{5, 1},  Acquire{4000000000, 1},
+                  Check{1000, 3}, Run{1, {}},
+                  remote,         Wait{0}};
   plan.programs = {sender, receiver};
   return plan;
 }

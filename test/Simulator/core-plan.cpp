@@ -167,6 +167,15 @@ static void testCopies() {
                [](Copy &c) { c.to = {Memory::Input, 0, 0}; });
   testOp<Copy>(6, "writes an input or a constant",
                [](Copy &c) { c.to = {Memory::Constant, 0, 0}; });
+  testOp<Copy>(6, "writes the memory of another core",
+               [](Copy &c) { c.to = {Memory::Remote, 1, 0}; });
+  testOp<Copy>(0, "reads the program's own memory as that of another core",
+               [](Copy &c) { c.from = {Memory::Remote, 0, 0}; });
+  testOp<Copy>(0,
+               "is of a buffer of number 2 in memory 6, which does not exist",
+               [](Copy &c) { c.from = {Memory::Remote, 2, 0}; });
+  testOp<Copy>(0, "is of 112 bytes at byte 1024 of a memory of 1024",
+               [](Copy &c) { c.from = {Memory::Remote, 1, 1024}; });
   testOp<Copy>(0,
                "is of a buffer of number 1 in memory 0, which does not exist",
                [](Copy &c) { c.from.index = 1; });

@@ -272,6 +272,47 @@ static void testContention() {
   EXPECT(step.report.bisectionBound >= 80 * ns);
 }
 
+/// A core copies a part of the memory of another core.
+static void testRemoteCopy() {
+  CorePlan plan = makePlan();
+  Copy remote{{Memory::Remote, 0, a}, local(b), 4, {2, 8}, {4, 8}, {32, 4}};
+  plan.programs = {makeProgram(0, 0,
+                               join({moved(copy(input, local(a)), 0),
+                                     {Release{{{1, 1}}, 0}}})),
+                   makeProgram(1, 1,
+                               join({{Acquire{0, 1}},
+                                     moved(remote, 0),
+                                     moved(copy(local(b), output), 1)}))};
+  Step step = run(plan);
+  EXPECT(step.error.empty());
+  for (int i = 0; i < 2; ++i)
+    for (int k = 0; k < 8; ++k)
+      EXPECT(step.y[8 * i + k] == 100 * (i + 2 * k));
+  // Each element of 4 bytes costs the 8 bytes of the alignment.
+  const Link *link = findLink(step.report, Link::Mesh, {0, 0}, {1, 0});
+  EXPECT(link && link->bytes == 128);
+  EXPECT(findLink(step.report, Link::PortIn, {1, 1}, {1, 1})->bytes == 128);
+  EXPECT(findLink(step.report, Link::Channel, {0, 0}, {0, 0})->bytes == 128);
+  // Set-up 100, two hops of the request 40, links 160, two hops 40.
+  for (const Interval &interval : step.report.timeline)
+    if (interval.kind == Interval::Transferring && interval.program == 1 &&
+        interval.op == 1)
+      EXPECT(interval.end - interval.begin == 340 * ns);
+
+  // The reader does not wait for the owner.
+  CorePlan early = plan;
+  early.programs[1].ops.erase(early.programs[1].ops.begin());
+  expectWrong(early, "race: core [1, 1], op 0 (copy) reads byte 1024 of the "
+                     "memory of core [0, 0], and core [0, 0], op 0 (copy) "
+                     "writes it");
+  // The owner does not wait for the reader.
+  plan.programs[0].ops.push_back(copy(state, local(a)));
+  plan.programs[0].ops.push_back(Wait{1});
+  expectWrong(plan, "race: core [1, 1], op 1 (copy) reads byte 1024 of the "
+                    "memory of core [0, 0], and core [0, 0], op 3 (copy) "
+                    "writes it");
+}
+
 static void testMulticast() {
   CorePlan plan = makePlan();
   auto receive = [] { return std::vector<CoreOp>{Acquire{0, 1}}; };
@@ -589,6 +630,7 @@ int main() {
   testStridedCopy();
   testTimeOfTransfers();
   testContention();
+  testRemoteCopy();
   testMulticast();
   testOrderOfAdditions();
   testRaces();

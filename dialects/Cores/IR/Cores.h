@@ -31,8 +31,13 @@ namespace mlir::repro::cores {
 /// Whether a buffer lies in the data memory of a core.
 bool isLocal(MemRefType type);
 
-/// Returns the type in the data memory of a core, or the type in the DRAM.
+/// Whether a buffer lies in the data memory of another core.
+bool isRemote(MemRefType type);
+
+/// Returns the type in the data memory of the core or of another one, or the
+/// type in the DRAM.
 MemRefType getLocalType(MemRefType type);
+MemRefType getRemoteType(MemRefType type);
 MemRefType getDramType(MemRefType type);
 
 } // namespace mlir::repro::cores

@@ -12,7 +12,8 @@ include "dialects/Cores/IR/CoresDialect.td"
 include "mlir/IR/EnumAttr.td"
 
 def Cores_Memory : I32EnumAttr<"Memory", "the memory that a buffer lies in", [
-    I32EnumAttrCase<"Local", 0, "local">]> {
+    I32EnumAttrCase<"Local", 0, "local">,
+    I32EnumAttrCase<"Remote", 1, "remote">]> {
   let cppNamespace = "::mlir::repro::cores";
   let genSpecializedAttr = 0;
 }
@@ -20,8 +21,9 @@ def Cores_Memory : I32EnumAttr<"Memory", "the memory that a buffer lies in", [
 def Cores_MemoryAttr : EnumAttr<Cores_Dialect, Cores_Memory, "memory"> {
   let summary = "the memory space of a buffer";
   let description = [{
-    `local` is the data memory of the core whose program uses the buffer. Buffers
-    without a memory space lie in the DRAM.
+    `local` is the data memory of the core whose program uses the buffer;
+    `remote` is that of another core, which `cores.remote` names. Buffers without
+    a memory space lie in the DRAM.
 
     ```mlir
     func.func private @tile(memref<4x8xf32, #cores.memory<local>>)

@@ -24,7 +24,8 @@ def Cores_Dialect : Dialect {
     **Memory.** The DRAM contains the states, inputs, outputs and constants of
     the plan, and the arena. All cores access the DRAM, by transfers alone. Each
     core has a data memory of its own, whose buffers have the memory space
-    `#cores.memory<local>`. At the beginning of a step, the word of the error is
+    `#cores.memory<local>`. A transfer may also read the data memory of another
+    core, which is the result of a `cores.remote`. At the beginning of a step, the word of the error is
     zero, and the other bytes of the data memory are undefined.
 
     **Transfers.** `cores.copy` and `cores.send` start a transfer and do not
@@ -62,12 +63,21 @@ def Cores_Dialect : Dialect {
 
     - `cores.partition`: the number of pieces along each axis of the kernel;
     - `cores.tile`: the extent of a tile along each axis;
-    - `cores.place`: the core of each piece, as row * columns + column.
+    - `cores.place`: the core of each piece, as row * columns + column;
+    - `cores.home`: for each access of the kernel that writes a tensor of the
+      arena, the address at which each piece stays in the memory of its core, or
+      -1 if the access does not write or the tensor lies in the DRAM.
+
+    Attributes of launch plans, which `repro-map-tile` sets:
+
+    - `cores.scratch`: the bytes of scratch memory of all tiles.
   }];
   let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles,
                           "::mlir::DenseI64ArrayAttr":$partition,
                           "::mlir::DenseI64ArrayAttr":$tile,
-                          "::mlir::DenseI64ArrayAttr":$place);
+                          "::mlir::DenseI64ArrayAttr":$place,
+                          "::mlir::DenseI64ArrayAttr":$home,
+                          "::mlir::IntegerAttr":$scratch);
   let hasOperationAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -38,8 +38,8 @@ def Cores_PlanOp : Cores_Op<"plan", [
     all arguments lie in the DRAM.
 
     The body contains at most one `cores.program` for each core of the machine,
-    and the `launch.view` and `launch.constant` operations that define buffers in
-    the DRAM.
+    and the `launch.view`, `launch.constant` and `cores.remote` operations that
+    define buffers in the DRAM and in the memories of other cores.
 
     In the example, core (0, 0) adds the first half of the input to the first
     half of the state, and sends the sum to core (1, 0), which adds it to the
@@ -150,12 +150,62 @@ def Cores_ProgramOp : Cores_Op<"program", [
   }];
 }
 
+def Cores_RemoteOp : Cores_Op<"remote", [HasParent<"PlanOp">]> {
+  let summary = "the data memory of a core, for the transfers of others";
+  let description = [{
+    Returns the data memory of the program of a core. The programs of other cores
+    copy from it.
+
+    In the example, core (1, 0) copies what core (0, 0) has computed to the
+    output. It does not read before core (0, 0) has written: the release and the
+    acquire order the two.
+
+    ```mlir
+    module {
+      func.func private @zero(memref<4xf32>, memref<?xi8>, memref<1xi64>, index,
+                              index)
+      cores.plan @main machine "tiny-2x2" states() inputs()
+          outputs(%y: memref<4xf32> {repro.name = "y"}) arena(%a: memref<0xi8>)
+          messages [] {
+        cores.program at [0, 0] scratch [64, 0] error 64 {
+        ^bb0(%local: memref<128xi8, #cores.memory<local>>):
+          %l = launch.view %local[0] : memref<128xi8, #cores.memory<local>>
+              to memref<4xf32, #cores.memory<local>>
+          cores.run @zero(write %l) : memref<4xf32, #cores.memory<local>>
+          cores.release 0 to [[1, 0]]
+        }
+        %other = cores.remote at [0, 0] : memref<128xi8, #cores.memory<remote>>
+        %r = launch.view %other[0] : memref<128xi8, #cores.memory<remote>>
+            to memref<4xf32, #cores.memory<remote>>
+        cores.program at [1, 0] scratch [64, 0] error 64 {
+        ^bb0(%local: memref<128xi8, #cores.memory<local>>):
+          %l = launch.view %local[0] : memref<128xi8, #cores.memory<local>>
+              to memref<4xf32, #cores.memory<local>>
+          cores.acquire 0 count 1
+          %0 = cores.copy %r to %l : memref<4xf32, #cores.memory<remote>>
+              to memref<4xf32, #cores.memory<local>>
+          cores.wait %0
+          %1 = cores.copy %l to %y : memref<4xf32, #cores.memory<local>>
+              to memref<4xf32>
+          cores.wait %1
+        }
+      }
+    }
+    ```
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$core);
+  let results = (outs MemRefRankOf<[I8], [1]>:$memory);
+  let assemblyFormat = "`at` $core attr-dict `:` type($memory)";
+  let hasVerifier = 1;
+}
+
 def Cores_CopyOp : Cores_Op<"copy", [HasParent<"ProgramOp">]> {
   let summary = "starts a transfer between buffers";
   let description = [{
     Copies the elements of the source to the target, which has the same shape and
     element type. One of the buffers, or both, lie in the core's data memory. The
-    target is not a constant or an input. The example of `cores.plan` contains
+    source may lie in the data memory of another core. The target is not a
+    constant or an input. The examples of `cores.plan` and `cores.remote` contain
     copies.
   }];
   let arguments = (ins AnyMemRef:$source, AnyMemRef:$target);

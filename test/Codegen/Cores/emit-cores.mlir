@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #local = #cores.memory<local>
+#remote = #cores.memory<remote>
 #id = affine_map<(i, j) -> (i, j)>
 
 func.func private @tile(%x: memref<2x4xf32> {launch.access = #launch<access read>}, %y: memref<2x4xf32> {launch.access = #launch<access read|write>}, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) attributes {cores.cycles = 96} {
@@ -61,6 +62,7 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32> {repro.name = "s"
     %0 = cores.copy %l to %y : memref<8xi8, #local> to memref<8xi8>
     cores.wait %0
   }
+  %memory = cores.remote at [0, 1] : memref<1024xi8, #remote>
   // CHECK: program (1,1)
   cores.program at [1, 1] scratch [0, 0] error 1016 {
   ^bb0(%local: memref<1024xi8, #local>):
@@ -69,6 +71,11 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32> {repro.name = "s"
     // CHECK: copy 3:0+8 to 5:0+0 bytes 8 extents [2] strides [8] [8]
     %0 = cores.copy %words to %l : memref<2xi64> to memref<2xi64, #local>
     cores.wait %0
+    // CHECK: copy 6:0+68 to 5:0+32 bytes 4 extents [3] strides [8] [4]
+    %remote = launch.view %memory[68] : memref<1024xi8, #remote> to memref<3xf32, strided<[2]>, #remote>
+    %m = launch.view %local[32] : memref<1024xi8, #local> to memref<3xf32, #local>
+    %1 = cores.copy %remote to %m : memref<3xf32, strided<[2]>, #remote> to memref<3xf32, #local>
+    cores.wait %1
     // CHECK: check 2 at 0
     cores.check %l : memref<2xi64, #local>
   }

@@ -837,3 +837,169 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<8x8xf32>) inputs(%x: memre
     cores.wait %1
   }
 }
+
+// -----
+
+// Accepted: a core reads what another core has written, and the owner overwrites it after the last read.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+    cores.acquire 1 count 1
+    %1 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %1
+  }
+  %memory = cores.remote at [0, 0] : memref<1024xi8, #remote>
+  %r = launch.view %memory[16] : memref<1024xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    cores.acquire 0 count 1
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 1 to [[0, 0]]
+  }
+}
+
+// -----
+
+// The reader does not wait for the owner.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    // expected-note @+1 {{writes bytes within [16, 32) at core (0, 0)}}
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+  }
+  %memory = cores.remote at [0, 0] : memref<1024xi8, #remote>
+  %r = launch.view %memory[16] : memref<1024xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    // expected-error @+1 {{is in a race: reads bytes within [16, 32)}}
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+  }
+}
+
+// -----
+
+// The owner does not wait for the reader.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+    // expected-note @+1 {{writes bytes within [16, 32) at core (0, 0)}}
+    %1 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %1
+  }
+  %memory = cores.remote at [0, 0] : memref<1024xi8, #remote>
+  %r = launch.view %memory[16] : memref<1024xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    cores.acquire 0 count 1
+    // expected-error @+1 {{is in a race: reads bytes within [16, 32)}}
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+  }
+}
+
+// -----
+
+// A core without a program.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+  }
+  %memory = cores.remote at [1, 1] : memref<1024xi8, #remote>
+  %r = launch.view %memory[16] : memref<1024xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    // expected-error @+1 {{reads the memory of core (1, 1), which has no program}}
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+  }
+}
+
+// -----
+
+// The own core.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+  }
+  %memory = cores.remote at [1, 0] : memref<1024xi8, #remote>
+  %r = launch.view %memory[16] : memref<1024xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    // expected-error @+1 {{reads the memory of its own core as that of another core}}
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+  }
+}
+
+// -----
+
+// Another number of bytes.
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[16] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %0 = cores.copy %x to %l : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %0
+    cores.release 0 to [[1, 0]]
+  }
+  // expected-error @+1 {{expected the 1024 bytes of the data memory of core (0, 0), got 'memref<512xi8, #cores.memory<remote>>'}}
+  %memory = cores.remote at [0, 0] : memref<512xi8, #remote>
+  %r = launch.view %memory[16] : memref<512xi8, #remote> to memref<4xf32, #remote>
+  cores.program at [1, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    cores.acquire 0 count 1
+    %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
+    cores.wait %0
+  }
+}

@@ -18,7 +18,7 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<4xf32, #local>) inputs(%x:
 // -----
 
 cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32>) inputs(%x: memref<8xf32>) outputs() arena(%a: memref<64xi8>) messages [] {
-  // expected-error @+1 {{expected programs, views and constants in a plan, got 'memref.copy'}}
+  // expected-error @+1 {{expected programs, views, constants and memories of cores in a plan, got 'memref.copy'}}
   memref.copy %s, %s : memref<4x8xf32> to memref<4x8xf32>
 }
 
@@ -555,3 +555,34 @@ func.func private @k() attributes {cores.cycles = -1 : i64}
 
 // expected-error @+1 {{has an attribute that the cores dialect does not have: cores.cycle}}
 func.func private @k() attributes {cores.cycle = 1 : i64}
+
+// -----
+
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<64xi8>) messages [] {
+  // expected-error @+1 {{expected the column and the row of a core}}
+  %r = cores.remote at [0] : memref<64xi8, #remote>
+}
+
+// -----
+
+cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<64xi8>) messages [] {
+  // expected-error @+1 {{expected bytes in #cores.memory<remote>, got 'memref<64xi8, #cores.memory<local>>'}}
+  %r = cores.remote at [0, 0] : memref<64xi8, #cores.memory<local>>
+}
+
+// -----
+
+#local = #cores.memory<local>
+#remote = #cores.memory<remote>
+
+cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<64xi8>) messages [] {
+  %r = cores.remote at [0, 0] : memref<64xi8, #remote>
+  cores.program at [1, 0] scratch [0, 0] error 0 {
+  ^bb0(%local: memref<64xi8, #local>):
+    // expected-error @+1 {{writes the memory of another core, which only cores.send does}}
+    %0 = cores.copy %local to %r : memref<64xi8, #local> to memref<64xi8, #remote>
+    cores.wait %0
+  }
+}

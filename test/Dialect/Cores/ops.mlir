@@ -47,6 +47,21 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32> {repro.name = "s"
   }
 }
 
+// CHECK: cores.plan @remote
+cores.plan @remote machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {
+  // CHECK-NEXT: %[[R:.*]] = cores.remote at [0, 1] : memref<64xi8, #cores.memory<remote>>
+  %r = cores.remote at [0, 1] : memref<64xi8, #cores.memory<remote>>
+  // CHECK-NEXT: %[[V:.*]] = launch.view %[[R]][16] : memref<64xi8, #cores.memory<remote>> to memref<2xf32, strided<[4]>, #cores.memory<remote>>
+  %v = launch.view %r[16] : memref<64xi8, #cores.memory<remote>> to memref<2xf32, strided<[4]>, #cores.memory<remote>>
+  cores.program at [1, 0] scratch [0, 0] error 0 {
+  ^bb0(%local: memref<64xi8, #local>):
+    %l = launch.view %local[16] : memref<64xi8, #local> to memref<2xf32, #local>
+    // CHECK: cores.copy %[[V]] to %{{.*}} : memref<2xf32, strided<[4]>, #cores.memory<remote>> to memref<2xf32, #cores.memory<local>>
+    %0 = cores.copy %v to %l : memref<2xf32, strided<[4]>, #cores.memory<remote>> to memref<2xf32, #local>
+    cores.wait %0
+  }
+}
+
 // CHECK: cores.plan @empty machine "" states() inputs() outputs() arena(%{{.*}}: memref<0xi8>) messages [] {
 // CHECK-NEXT: }
 cores.plan @empty machine "" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {

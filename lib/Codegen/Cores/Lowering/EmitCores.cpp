@@ -18,6 +18,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Object/ELFObjectFile.h"
 
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -52,6 +53,7 @@ private:
   const ManyCore &machine;
   SymbolTable symbols;
   PlanReader reader;
+  std::map<std::array<int64_t, 2>, uint32_t> programs; ///< by core
   llvm::StringMap<uint32_t> kernels;
   SmallVector<RunOp> firstRuns; ///< of each kernel
 };
@@ -139,6 +141,15 @@ FailureOr<uint32_t> PlanTranslator::getKernel(RunOp run) {
 FailureOr<sim::Place> PlanTranslator::locate(Value buffer) {
   if (isLocal(cast<MemRefType>(buffer.getType())))
     return sim::Place{sim::Memory::Local, 0, getLocalOffset(buffer)};
+  auto view = buffer.getDefiningOp<launch::ViewOp>();
+  Value source = view ? view.getSource() : buffer;
+  if (auto remote = source.getDefiningOp<RemoteOp>()) {
+    auto found = programs.find({remote.getCore()[0], remote.getCore()[1]});
+    if (found == programs.end())
+      return remote.emitOpError("expected a core that has a program");
+    return sim::Place{sim::Memory::Remote, found->second,
+                      view ? view.getOffset() : 0};
+  }
   FailureOr<::repro_runtime::BufferRef> place = reader.locate(buffer);
   if (failed(place))
     return failure();
@@ -240,6 +251,8 @@ LogicalResult PlanTranslator::translate() {
   plan.outputs = std::move(tensors.outputs);
   plan.arenaBytes = tensors.arenaBytes;
   plan.messages = std::move(tensors.messages);
+  for (auto program : op.getBody().getOps<ProgramOp>())
+    programs.try_emplace({program.getX(), program.getY()}, programs.size());
   for (auto program : op.getBody().getOps<ProgramOp>())
     if (failed(translate(program)))
       return failure();

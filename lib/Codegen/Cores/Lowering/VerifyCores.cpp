@@ -105,6 +105,8 @@ private:
   bool acquire(Program &program, AcquireOp op);
   LogicalResult emitDeadlock();
 
+  LogicalResult accessRemote(RemoteOp memory, StridedBytes bytes,
+                             unsigned program, unsigned end);
   LogicalResult access(Value buffer, bool isWrite, unsigned program,
                        unsigned end);
   LogicalResult accessLocal(unsigned memory, StridedBytes bytes, bool isWrite,
@@ -406,6 +408,8 @@ LogicalResult PlanVerifier::access(Value buffer, bool isWrite, unsigned program,
   StridedBytes bytes = StridedBytes::get(offset, type);
   if (isLocal(type))
     return accessLocal(program, std::move(bytes), isWrite, program, end);
+  if (auto remote = buffer.getDefiningOp<RemoteOp>())
+    return accessRemote(remote, std::move(bytes), program, end);
   // Nothing conflicts with reads of what no program writes.
   if (launch::isReadOnly(buffer))
     return success();
@@ -416,6 +420,27 @@ LogicalResult PlanVerifier::access(Value buffer, bool isWrite, unsigned program,
   const Program &own = programs[program];
   return add(*memory, {std::move(bytes), isWrite, program, own.next, end,
                        std::nullopt, own.ops[own.next]});
+}
+
+LogicalResult PlanVerifier::accessRemote(RemoteOp memory, StridedBytes bytes,
+                                         unsigned program, unsigned end) {
+  const Program &own = programs[program];
+  Point core{memory.getCore()[0], memory.getCore()[1]};
+  auto found = indices.find(core);
+  if (found == indices.end())
+    return own.ops[own.next]->emitOpError("reads the memory of core ")
+           << toText(core) << ", which has no program";
+  if (found->second == program)
+    return own.ops[own.next]->emitOpError(
+        "reads the memory of its own core as that of another core");
+  ProgramOp other = programs[found->second].op;
+  if (auto type = cast<MemRefType>(memory.getMemory().getType());
+      type.getDimSize(0) != other.getLocalBytes())
+    return memory.emitOpError("expected the ")
+           << other.getLocalBytes() << " bytes of the data memory of core "
+           << toText(core) << ", got " << type;
+  return accessLocal(found->second, std::move(bytes), /*isWrite=*/false,
+                     program, end);
 }
 
 LogicalResult PlanVerifier::accessLocal(unsigned memory, StridedBytes bytes,

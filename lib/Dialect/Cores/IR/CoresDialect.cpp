@@ -71,6 +71,22 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
                 "launch";
     return success();
   }
+  if (attr.getName() == HomeAttrHelper::getNameStr()) {
+    auto numbers = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
+    if (!numbers || !isa<launch::DispatchOp>(op) ||
+        llvm::any_of(numbers.asArrayRef(), [](int64_t n) { return n < -1; }))
+      return op->emitOpError("expected cores.home to be an array<i64> of "
+                             "numbers that are at least -1, of a launch");
+    return success();
+  }
+  if (attr.getName() == ScratchAttrHelper::getNameStr()) {
+    auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
+    if (!bytes || !bytes.getType().isSignlessInteger(64) ||
+        bytes.getInt() < 0 || !isa<launch::PlanOp>(op))
+      return op->emitOpError("expected cores.scratch to be a number of 64 bits "
+                             "of a launch plan that is at least 0");
+    return success();
+  }
   if (attr.getName() != CyclesAttrHelper::getNameStr())
     return op->emitOpError("has an attribute that the cores dialect does not "
                            "have: ")
@@ -87,14 +103,26 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
 // Buffers
 //===----------------------------------------------------------------------===//
 
-bool cores::isLocal(MemRefType type) {
-  auto memory = dyn_cast_if_present<MemoryAttr>(type.getMemorySpace());
-  return memory && memory.getValue() == Memory::Local;
+static bool liesIn(MemRefType type, Memory memory) {
+  auto space = dyn_cast_if_present<MemoryAttr>(type.getMemorySpace());
+  return space && space.getValue() == memory;
+}
+
+bool cores::isLocal(MemRefType type) { return liesIn(type, Memory::Local); }
+
+bool cores::isRemote(MemRefType type) { return liesIn(type, Memory::Remote); }
+
+static MemRefType moveTo(MemRefType type, Memory memory) {
+  return MemRefType::Builder(type).setMemorySpace(
+      MemoryAttr::get(type.getContext(), memory));
 }
 
 MemRefType cores::getLocalType(MemRefType type) {
-  return MemRefType::Builder(type).setMemorySpace(
-      MemoryAttr::get(type.getContext(), Memory::Local));
+  return moveTo(type, Memory::Local);
+}
+
+MemRefType cores::getRemoteType(MemRefType type) {
+  return moveTo(type, Memory::Remote);
 }
 
 MemRefType cores::getDramType(MemRefType type) {
@@ -212,9 +240,9 @@ LogicalResult PlanOp::verify() { return launch::verifyPlanTensors(*this); }
 
 LogicalResult PlanOp::verifyRegions() {
   for (Operation &op : getBody().front())
-    if (!isa<ProgramOp, launch::ViewOp, launch::ConstantOp>(op))
-      return op.emitError("expected programs, views and constants in a plan, "
-                          "got '")
+    if (!isa<ProgramOp, RemoteOp, launch::ViewOp, launch::ConstantOp>(op))
+      return op.emitError("expected programs, views, constants and memories of "
+                          "cores in a plan, got '")
              << op.getName() << "'";
   return success();
 }
@@ -271,8 +299,20 @@ LogicalResult ProgramOp::verifyRegions() {
 }
 
 //===----------------------------------------------------------------------===//
-// CopyOp, SendOp
+// RemoteOp, CopyOp, SendOp
 //===----------------------------------------------------------------------===//
+
+LogicalResult RemoteOp::verify() {
+  if (getCore().size() != 2)
+    return emitOpError("expected the column and the row of a core");
+  if (failed(verifyCores(*this, getCore())))
+    return failure();
+  auto type = cast<MemRefType>(getMemory().getType());
+  if (!isRemote(type) || !type.getLayout().isIdentity() ||
+      !launch::getExtent(type))
+    return emitOpError("expected bytes in #cores.memory<remote>, got ") << type;
+  return success();
+}
 
 LogicalResult CopyOp::verify() {
   auto source = dyn_cast<MemRefType>(getSource().getType());
@@ -287,10 +327,13 @@ LogicalResult CopyOp::verify() {
                        "got ")
            << source << " and " << target;
   for (MemRefType type : {source, target})
-    if (type.getMemorySpace() && !isLocal(type))
+    if (type.getMemorySpace() && !isLocal(type) && !isRemote(type))
       return emitOpError("expected buffers in the DRAM, which have no memory "
-                         "space, or in #cores.memory<local>, got ")
+                         "space, or in #cores.memory, got ")
              << type;
+  if (isRemote(target))
+    return emitOpError("writes the memory of another core, which only "
+                       "cores.send does");
   if (!isLocal(source) && !isLocal(target))
     return emitOpError("expected at least one buffer in #cores.memory<local>");
   if (launch::isReadOnly(getTarget()))
