@@ -5,10 +5,10 @@
 
     python benchmarks/cores_predictions.py [--json FILE]
 
-The model uses the machine files alone (docs/contributors/machines.md). The time of a matrix product is the fixed cost of
-a call plus the larger of two times: that of the arrays of the cores, with filling and draining, and that of the DRAM,
-from which each operand is read once and to which each result is written once. A row of the kind `calibration` is the
-measurement that a number of the machine file comes from, so it cannot check the model.
+The model uses the machine files alone (docs/contributors/machines.md). The time of a matrix product is the fixed cost
+of a call plus the larger of two times: that of the arrays of the cores, with filling and draining, and that of the
+DRAM, from which each operand is read once and to which each result is written once. A row of the kind `calibration` is
+the measurement that a number of the machine file comes from, so it cannot check the model.
 """
 
 import argparse
