@@ -18,6 +18,7 @@
 #include "Codegen/Cores/Mapping/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/Pipelines.h"
+#include "Target/ManyCore.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -29,8 +30,18 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
                                         StringRef machine, const Level &level) {
   // A fused kernel has no tiles: its operations share blocks of rows, or
   // registers.
-  buildSchedulePipeline(manager, ScheduleOptions());
+  ScheduleOptions options;
+  std::string error;
+  // Passes report the error of a machine that cannot be read.
+  if (FailureOr<ManyCore> description = getManyCore(machine, error);
+      succeeded(description))
+    options.hasByteArrays = description->matrixOperandBits == 8 &&
+                            description->getMostMatrixProducts() > 0;
+  buildSchedulePipeline(manager, options);
   manager.addPass(createReproMapSplit());
+  ReproMapMatrixOptions matrix;
+  matrix.machine = machine.str();
+  manager.addPass(createReproMapMatrix(matrix));
   ReproMapPartitionOptions partition;
   partition.machine = machine.str();
   manager.addPass(createReproMapPartition(partition));
@@ -48,6 +59,15 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyCores());
 }
 
+/// Converts the kernels of a mapped program to the LLVM dialect.
+static void buildLowerPipeline(OpPassManager &manager, const Level &level) {
+  ReproExpandMatricesOptions matrices;
+  matrices.level = level.description;
+  manager.addPass(createReproExpandMatrices(matrices));
+  buildCPUExpandPipeline(manager, level);
+  buildCPULowerPipeline(manager, level);
+}
+
 FailureOr<std::string> mlir::repro::compileForCores(ModuleOp canonical,
                                                     StringRef machine,
                                                     const Level &level,
@@ -57,8 +77,7 @@ FailureOr<std::string> mlir::repro::compileForCores(ModuleOp canonical,
   PassManager map(module->getContext(), anchor),
       lower(module->getContext(), anchor);
   buildCoresMapPipeline(map, machine, level);
-  buildCPUExpandPipeline(lower, level);
-  buildCPULowerPipeline(lower, level);
+  buildLowerPipeline(lower, level);
   // Verify lowered IR only at the end, since it has many operations.
   lower.enableVerifier(false);
   if (failed(map.run(*module)) || failed(lower.run(*module)) ||
@@ -108,7 +127,6 @@ void mlir::repro::registerCoresPipelines() {
       "in the LLVM dialect",
       [](OpPassManager &manager, StringRef machine, const Level &level) {
         buildCoresMapPipeline(manager, machine, level);
-        buildCPUExpandPipeline(manager, level);
-        buildCPULowerPipeline(manager, level);
+        buildLowerPipeline(manager, level);
       });
 }

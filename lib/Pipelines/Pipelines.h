@@ -30,6 +30,9 @@ void registerImportPipelines();
 struct ScheduleOptions {
   /// (K4), (Q4) The target has matrix instructions on bytes.
   bool hasByteMatrices = false;
+  /// (K4) The target multiplies bytes and adds the products exactly, but has no
+  /// kernel for a whole contraction.
+  bool hasByteArrays = false;
   /// The target has kernels that compute several operations on blocks of rows.
   bool fuseRows = false;
   /// The target has kernels that compute a contraction and operations on its

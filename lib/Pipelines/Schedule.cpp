@@ -35,6 +35,7 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   functions.addPass(createReproExpandChecks());
   ReproDecomposeExactOptions exact;
   exact.keepMatrices = options.hasByteMatrices;
+  exact.sumBytes = options.hasByteArrays;
   functions.addPass(createReproDecomposeExact(exact));
   functions.addPass(createReproDecomposeRandom());
   functions.addPass(createReproInsertSlices());

@@ -7,6 +7,7 @@
 
 #include "Simulator/Simulation.h"
 
+#include "Simulator/MacArray.h"
 #include "Simulator/Rows.h"
 
 #include <algorithm>
@@ -245,10 +246,25 @@ bool Simulation::start(uint32_t program, const Run &run) {
            AccessKind::Write, by);
   if (!wrong.empty())
     return false;
-  if (kernel.items)
+  MacArray array(machine);
+  if (kernel.items) {
+    MacArray::Use use(array);
     kernels[run.kernel](pointers.data(), memory + each.scratchOffset,
                         reinterpret_cast<int64_t *>(memory + each.errorOffset),
                         0, int64_t(kernel.items));
+  }
+  if (!array.getError().empty()) {
+    fail("array: " + describeOp(plan, program, cores[program].op) + ": " +
+         array.getError());
+    return false;
+  }
+  if (array.getCycles() > double(kernel.cycles)) {
+    fail("array: " + describeOp(plan, program, cores[program].op) +
+         " takes more cycles of the array than the plan predicts for the "
+         "kernel, " +
+         std::to_string(kernel.cycles));
+    return false;
+  }
   Time duration = fromCycles(machine.runCycles + double(kernel.cycles));
   ++report.kernels[run.kernel].runs;
   report.kernels[run.kernel].time += duration;

@@ -8,6 +8,7 @@
 #include "Target/ManyCore.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 using namespace mlir;
@@ -41,6 +42,25 @@ ManyCore::Point ManyCore::getRouter(Point core) const {
 int64_t ManyCore::countHops(Point from, Point to) const {
   Point a = getRouter(from), b = getRouter(to);
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]);
+}
+
+double ManyCore::getMatrixCycles(int64_t depth) const {
+  double steps =
+      std::ceil(double(depth) / double(matrixDepth)) * double(matrixPasses);
+  // The operands of the last row and column enter after those of the first
+  // ones, and the accumulators leave row by row. The measured efficiency
+  // contains both for long sums.
+  double skew = double(matrixRows + matrixColumns - 2);
+  return std::max(steps / matrixEfficiency, steps + skew + double(matrixRows));
+}
+
+int64_t ManyCore::getMostMatrixProducts() const {
+  if (hasFloatMatrices || matrixOperandBits == 0 ||
+      2 * matrixOperandBits - 2 >= matrixAccumulatorBits)
+    return 0;
+  // The largest magnitude of a product is that of -2^(b-1) times itself.
+  int64_t largest = int64_t((uint64_t(1) << (matrixAccumulatorBits - 1)) - 1);
+  return largest >> (2 * matrixOperandBits - 2);
 }
 
 int64_t ManyCore::countChipHops(Point from, Point to) const {

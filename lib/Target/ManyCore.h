@@ -135,6 +135,12 @@ struct ManyCore {
                              : double(matrixRows) * matrixColumns *
                                    matrixDepth / matrixPasses;
   }
+  /// Returns the cycles that the array takes to add `depth` products to each of
+  /// its accumulators, from the first operand to the last result.
+  double getMatrixCycles(int64_t depth) const;
+  /// Returns how many products of operands that are integers each accumulator
+  /// can add without an overflow, whatever the operands are.
+  int64_t getMostMatrixProducts() const;
 };
 
 /// Reads a complete description. On failure, sets `error` to one reason.

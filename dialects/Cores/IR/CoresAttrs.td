@@ -32,4 +32,24 @@ def Cores_MemoryAttr : EnumAttr<Cores_Dialect, Cores_Memory, "memory"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Cores_MatrixAttr : AttrDef<Cores_Dialect, "Matrix"> {
+  let mnemonic = "matrix";
+  let summary = "how the matrix array of a core computes a fold";
+  let description = [{
+    The array of the core has `rows` x `columns` accumulators. It adds at most
+    `slice` products of bytes to each accumulator; then the core adds the results
+    to the sums in its memory. (K4) No accumulator overflows, whatever the bytes
+    are: repro-verify-cores checks `slice` with the machine of the plan.
+
+    ```mlir
+    repro.fold #repro.any_order maps [...] iterators [...]
+        ins(%x, %y : memref<8x1024xi8>, memref<1024x8xi8>) outs(%sums : memref<8x8xi64>)
+        attributes {cores.matrix = #cores.matrix<rows = 4, columns = 16, slice = 342>} {...}
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$slice);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // REPRO_CORES_CORESATTRS_TD

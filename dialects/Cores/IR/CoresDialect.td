@@ -57,7 +57,9 @@ def Cores_Dialect : Dialect {
 
     Attributes of kernels:
 
-    - `cores.cycles` of a function, an i64: the predicted cycles of one run.
+    - `cores.cycles` of a function, an i64: the predicted cycles of one run;
+    - `cores.matrix` of a fold, a `#cores.matrix`: the core's array of multipliers
+      computes the fold.
 
     Attributes of launches, which the passes `repro-map-*` set:
 
@@ -73,6 +75,7 @@ def Cores_Dialect : Dialect {
     - `cores.scratch`: the bytes of scratch memory of all tiles.
   }];
   let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles,
+                          "::mlir::repro::cores::MatrixAttr":$matrix,
                           "::mlir::DenseI64ArrayAttr":$partition,
                           "::mlir::DenseI64ArrayAttr":$tile,
                           "::mlir::DenseI64ArrayAttr":$place,

@@ -586,3 +586,13 @@ cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref
     cores.wait %0
   }
 }
+
+// -----
+
+// expected-error @+1 {{expected cores.matrix to be a #cores.matrix of a repro.fold}}
+func.func private @kernel() attributes {cores.matrix = #cores.matrix<rows = 4, columns = 4, slice = 8>}
+
+// -----
+
+// expected-error @+1 {{expected numbers that are at least 1}}
+func.func private @kernel() attributes {cores.matrix = #cores.matrix<rows = 4, columns = 4, slice = 0>}

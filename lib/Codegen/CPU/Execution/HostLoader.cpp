@@ -40,7 +40,8 @@ std::unique_ptr<LoadedArtifact> LoadedArtifact::create(StringRef artifactBytes,
     return nullptr;
   result->objects =
       LoadedObjects::create("artifact", artifact.objects, artifact.level,
-                            artifact.plan.kernels.size(), error);
+                            artifact.plan.kernels.size(),
+                            /*hasArrays=*/false, error);
   if (!result->objects)
     return nullptr;
   result->executor = std::make_unique<::repro_runtime::Executor>(

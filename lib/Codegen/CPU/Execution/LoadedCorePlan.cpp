@@ -28,8 +28,9 @@ std::unique_ptr<LoadedCorePlan> LoadedCorePlan::create(StringRef bytes,
   SmallVector<::repro_runtime::Bytes> objects;
   for (const std::string &object : result->bytes)
     objects.push_back({object.data(), object.size()});
-  result->objects = LoadedObjects::create("core plan", objects, plan.level,
-                                          plan.kernels.size(), error);
+  result->objects =
+      LoadedObjects::create("core plan", objects, plan.level,
+                            plan.kernels.size(), /*hasArrays=*/true, error);
   if (!result->objects)
     return nullptr;
   result->simulator =

@@ -8,6 +8,7 @@
 #include "Codegen/CPU/Execution/LoadedObjects.h"
 
 #include "Runtime/Routines.h"
+#include "Simulator/MacArray.h"
 #include "Target/Level.h"
 
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
@@ -24,7 +25,7 @@ LoadedObjects::~LoadedObjects() = default;
 
 std::unique_ptr<LoadedObjects>
 LoadedObjects::create(StringRef what, ArrayRef<::repro_runtime::Bytes> objects,
-                      StringRef levelName, size_t numKernels,
+                      StringRef levelName, size_t numKernels, bool hasArrays,
                       std::string &error) {
   const Level *level = findLevel(levelName);
   if (!level) {
@@ -65,6 +66,8 @@ LoadedObjects::create(StringRef what, ArrayRef<::repro_runtime::Bytes> objects,
   orc::SymbolMap runtime;
   runtime.insert(symbol("repro_fma", &repro_fma));
   runtime.insert(symbol("repro_fmod", &repro_fmod));
+  if (hasArrays)
+    runtime.insert(symbol("repro_multiply_bytes", &repro_multiply_bytes));
   runtime.insert(symbol("memcpy", &std::memcpy));
   runtime.insert(symbol("memset", &std::memset));
   runtime.insert(symbol("memmove", &std::memmove));

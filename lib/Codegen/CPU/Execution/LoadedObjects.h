@@ -24,10 +24,12 @@ class LoadedObjects {
 public:
   /// Loads objects for a CPU level, which together define `numKernels` kernels.
   /// The bytes of the objects must outlive the result. On failure, returns null
-  /// and sets `error`; `what` contains the objects.
+  /// and sets `error`; `what` contains the objects. If `hasArrays`, the kernels
+  /// may use the matrix array of a simulated core.
   static std::unique_ptr<LoadedObjects>
   create(llvm::StringRef what, llvm::ArrayRef<::repro_runtime::Bytes> objects,
-         llvm::StringRef level, size_t numKernels, std::string &error);
+         llvm::StringRef level, size_t numKernels, bool hasArrays,
+         std::string &error);
   ~LoadedObjects();
 
   const std::vector<::repro_runtime::KernelEntry> &getKernels() const {

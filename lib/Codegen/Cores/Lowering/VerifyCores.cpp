@@ -95,6 +95,7 @@ public:
 
 private:
   LogicalResult readPrograms();
+  LogicalResult verifyMatrices(const ManyCore &machine);
   LogicalResult readTransfers();
   LogicalResult readCounters();
   LogicalResult verifyAcquires();
@@ -170,7 +171,38 @@ LogicalResult PlanVerifier::readPrograms() {
       if (!isa<launch::ViewOp>(inner))
         program.ops.push_back(&inner);
   }
-  return success();
+  return verifyMatrices(*machine);
+}
+
+/// (K4) No accumulator of a matrix array overflows, whatever the bytes are.
+LogicalResult PlanVerifier::verifyMatrices(const ManyCore &machine) {
+  int64_t most = machine.getMostMatrixProducts();
+  WalkResult result = plan->getParentOp()->walk([&](Operation *op) {
+    MatrixAttr matrix =
+        CoresDialect::MatrixAttrHelper(op->getContext()).getAttr(op);
+    if (!matrix)
+      return WalkResult::advance();
+    if (machine.matrixRows != matrix.getRows() ||
+        machine.matrixColumns != matrix.getColumns() ||
+        machine.matrixOperandBits != 8 || most == 0) {
+      op->emitOpError("expected an array of ")
+          << matrix.getRows() << " x " << matrix.getColumns()
+          << " multipliers of bytes in a core of machine '" << machine.name
+          << "', which has " << machine.matrixRows << " x "
+          << machine.matrixColumns << " multipliers of "
+          << machine.matrixOperandBits << " bits";
+      return WalkResult::interrupt();
+    }
+    if (matrix.getSlice() > most) {
+      op->emitOpError("expected slices of at most ")
+          << most << " products of bytes, whose sum fits into the "
+          << machine.matrixAccumulatorBits << " bits of an accumulator of "
+          << "machine '" << machine.name << "' (K4), got " << matrix.getSlice();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult PlanVerifier::readTransfers() {

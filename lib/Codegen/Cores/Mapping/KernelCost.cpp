@@ -73,9 +73,50 @@ static double getWords(MemRefType type) {
       llvm::divideCeil(launch::getElementBytes(type.getElementType()), 4));
 }
 
+/// The stores to the registers of a matrix array that start it: addresses,
+/// strides and extents.
+static constexpr double kArrayRegisters = 10;
+
+void KernelCost::addMatrix(FoldOp fold, const ManyCore &machine) {
+  matrix = CoresDialect::MatrixAttrHelper(fold.getContext()).getAttr(fold);
+  if (!matrix)
+    return;
+  products = *ByteProducts::get(fold);
+  double terms = double(products.terms.size());
+  cyclesPerCall = terms * (machine.getMatrixCycles(matrix.getSlice()) +
+                           kArrayRegisters * machine.storeCycles);
+  // The core adds the shifted results of all terms to a sum of 64 bits.
+  cyclesPerSum = terms * (machine.loadCycles + 2 * machine.longIntegerCycles) +
+                 2 * (machine.loadCycles + machine.storeCycles) +
+                 machine.loopCycles;
+}
+
+double KernelCost::getMatrixCycles(ArrayRef<Interval> tile) const {
+  auto getSize = [&](std::optional<unsigned> loop) {
+    return loop ? tile[*loop].size : 1;
+  };
+  double others = 1;
+  for (auto [loop, range] :
+       llvm::enumerate(tile.take_front(tiles.getNumLoops())))
+    if (products.rowLoop != loop && products.columnLoop != loop &&
+        products.depthLoop != loop)
+      others *= double(range.size);
+  int64_t rows = getSize(products.rowLoop),
+          columns = getSize(products.columnLoop),
+          slices = llvm::divideCeil(tile[products.depthLoop].size,
+                                    matrix.getSlice());
+  double calls = double(llvm::divideCeil(rows, matrix.getRows())) *
+                 double(llvm::divideCeil(columns, matrix.getColumns())) *
+                 double(slices) * others;
+  return calls * cyclesPerCall + double(rows) * double(columns) *
+                                     double(slices) * others * cyclesPerSum;
+}
+
 KernelCost::KernelCost(const KernelTiles &tiles, const ManyCore &machine)
     : tiles(tiles) {
   ArrayRef<KernelAccess> accesses = tiles.getAccesses();
+  if (auto fold = dyn_cast<FoldOp>(tiles.getBody()))
+    addMatrix(fold, machine);
   if (tiles.getBody()->getNumRegions() == 0) {
     double words = getWords(tiles.getType(0));
     cyclesPerElement =
@@ -113,6 +154,8 @@ double KernelCost::getCycles(ArrayRef<Interval> tile) const {
   double iterations = 1;
   for (const Interval &range : tile.take_front(tiles.getNumLoops()))
     iterations *= double(range.size);
+  if (matrix)
+    return getMatrixCycles(tile) + results * cyclesPerResult;
   return iterations * cyclesPerIteration + results * cyclesPerResult +
          elements * cyclesPerElement;
 }

@@ -8,8 +8,10 @@
 #ifndef REPRO_CODEGEN_CORES_MAPPING_KERNELCOST_H
 #define REPRO_CODEGEN_CORES_MAPPING_KERNELCOST_H
 
+#include "Codegen/Cores/Lowering/ByteProducts.h"
 #include "KernelTiles.h"
 #include "Target/ManyCore.h"
+#include "dialects/Cores/IR/Cores.h"
 
 namespace mlir::repro::cores {
 
@@ -23,10 +25,19 @@ public:
   double getCycles(ArrayRef<Interval> tile) const;
 
 private:
+  void addMatrix(FoldOp fold, const ManyCore &machine);
+  /// Returns the cycles of a fold that the matrix array computes: those of the
+  /// array, with filling and draining, and of the additions of its results.
+  double getMatrixCycles(ArrayRef<Interval> tile) const;
+
   const KernelTiles &tiles;
   double cyclesPerIteration = 0; ///< of the loops of the body
   double cyclesPerResult = 0;    ///< to store the elements of the outputs
   double cyclesPerElement = 0;   ///< of operations without a body
+  MatrixAttr matrix;             ///< null if the core computes alone
+  ByteProducts products;
+  double cyclesPerCall = 0; ///< of the array, for all terms
+  double cyclesPerSum = 0;  ///< of the core, for a result of a slice
 };
 
 /// Returns the number of bytes of a part of a buffer.

@@ -8,6 +8,7 @@
 #include "Mapping.h"
 
 #include "Codegen/CPU/Passes.h"
+#include "Codegen/Cores/Lowering/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -397,6 +398,9 @@ cores::getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
   }
   PassManager manager(context, ModuleOp::getOperationName());
   manager.enableVerifier(false);
+  ReproExpandMatricesOptions matrices;
+  matrices.level = level.str();
+  manager.addPass(createReproExpandMatrices(matrices));
   ReproExpandKernelsOptions options;
   options.level = level.str();
   manager.addPass(createReproExpandKernels(options));

@@ -30,15 +30,26 @@ class Cores_MapPass<string name> : Pass<name, "::mlir::ModuleOp"> {
 }
 
 def ReproMapSplit : Cores_MapPass<"repro-map-split"> {
-  let summary = "cut sums of whole tensors at chunks";
+  let summary = "(T4) cut sums of whole tensors at chunks";
   let description = [{
-    (F1), (F3) Replaces a launch that adds all elements of a tensor in several
-    chunks by launches that compute the results of the chunks, and one that folds
-    these results. The results are a new temporary at the end of the arena.
+    (T4) Replaces a launch that adds all elements of a tensor in several chunks
+    (F1) by launches that compute the results of the chunks, and one that folds
+    these results (F3). The results are a new temporary at the end of the arena.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::LLVM::LLVMDialect",
                            "::mlir::repro::ReproDialect"];
+}
+
+def ReproMapMatrix : Cores_MapPass<"repro-map-matrix"> {
+  let summary = "choose the folds that the matrix arrays of cores compute";
+  let description = [{
+    (K4) Sets `cores.matrix` of each fold that adds products of bytes, if the
+    cores of the machine have arrays of multipliers of bytes. The array adds the
+    products of a slice, which is so short that no accumulator overflows.
+  }];
+  let options = machineOptions;
+  let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
 }
 
 def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-map-split (Passes.td): a sum over all elements of a tensor has no
-// parallel loop, but its chunks (F1) do not depend on each other. The launch
-// becomes launches that compute the results of the chunks, and one that folds
-// these results as (F3) says.
+// parallel loop, but its chunks (F1) do not depend on each other (T4). The
+// launch becomes launches that compute the results of the chunks, and one that
+// folds these results as (F3) says.
 //
 //===----------------------------------------------------------------------===//
 

@@ -10,11 +10,13 @@
 // multiplied and added in f64, where every sum is exact, so that the order does
 // not matter. f64 represents all sums of up to 2^18 products of 14-bit
 // integers. For 22 bits, one factor is split into halves, and the two sums are
-// added in an i64.
+// added in an i64. For machines that multiply bytes, ExactBytes.cpp adds the
+// products of bytes in an i64 instead.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Schedule/Tensors/Passes.h"
+#include "ExactBytes.h"
 #include "Target/ByteMatrices.h"
 #include "dialects/Repro/IR/ContractionBody.h"
 
@@ -60,19 +62,6 @@ struct Body {
   }
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
-  /// Returns the least e with magnitude < 2^e, or 0 for 0. `magnitude` is a
-  /// finite f32 that is not negative; converted to f64, it is a normal number
-  /// or 0.
-  Value exponent(Value magnitude) {
-    Value wide = extend(magnitude, b.getF64Type());
-    Value bits = arith::BitcastOp::create(b, b.getI64Type(), wide);
-    Value biased = arith::ShRUIOp::create(b, bits, i64(kMantissaBits));
-    Value value = arith::SubIOp::create(b, biased, i64(kExponentBias - 1));
-    Value isZero =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, wide, f64(0));
-    return arith::SelectOp::create(b, isZero, i64(0), value);
-  }
-
   /// Returns 2^exponent. The result must be a normal f64.
   Value powerOfTwo(Value exponent) {
     Value biased = arith::AddIOp::create(b, exponent, i64(kExponentBias));
@@ -83,8 +72,8 @@ struct Body {
   /// Returns q_t of (K4) as an f64. The result is unspecified if the magnitude
   /// is not finite.
   Value toInteger(Value element, Value magnitude, int64_t bits) {
-    Value scale =
-        powerOfTwo(arith::SubIOp::create(b, i64(bits), exponent(magnitude)));
+    Value scale = powerOfTwo(
+        arith::SubIOp::create(b, i64(bits), getExactExponent(b, magnitude)));
     return math::RoundEvenOp::create(
         b, mul(extend(element, b.getF64Type()), scale));
   }
@@ -101,25 +90,11 @@ struct Body {
   }
 };
 
-/// One of the two factors of the contraction.
-struct Factor {
-  unsigned input;
-  Value tensor;
-  AffineMap map;
-  /// `magnitude` is an f32 tensor with the largest magnitude among the elements
-  /// that a result uses. This tensor has one dimension for each parallel
-  /// dimension of the fold on which the factor depends; `magnitudeMap` is its
-  /// indexing map.
-  Value magnitude;
-  AffineMap magnitudeMap;
-  SmallVector<unsigned> magnitudeDims;
-};
-
-/// Rewrites one contraction (K4) as f64 operations.
+/// Rewrites one contraction (K4) as operations on f64, or on bytes.
 class Decomposition {
 public:
-  explicit Decomposition(FoldOp fold)
-      : fold(fold), b(fold.getLoc(), fold),
+  Decomposition(FoldOp fold, bool sumsBytes)
+      : fold(fold), sumsBytes(sumsBytes), b(fold.getLoc(), fold),
         digits(cast<ExactAttr>(fold.getOrderAttr()).getDigits()),
         bits(8 * digits - 2), extents(fold.getExtents()),
         iterators(fold.getIteratorTypesArray()) {}
@@ -130,18 +105,19 @@ private:
   bool isParallel(unsigned dim) {
     return iterators[dim] == utils::IteratorType::parallel;
   }
-  Value fill(ArrayRef<int64_t> shape, FloatAttr value);
-  Factor getFactor(unsigned input);
+  ExactFactor getFactor(unsigned input);
   /// Returns the integers of a factor as an f64 tensor; if `high` is given,
   /// their high halves (true) or low halves (false). An element must have the
   /// same integer in all windows.
-  Value getIntegers(const Factor &factor, std::optional<bool> high);
+  Value getIntegers(const ExactFactor &factor, std::optional<bool> high);
   /// Returns the contraction of the integers of `x`, or of the halves that
   /// `high` selects, with those of `y`.
-  Value contract(const Factor &x, const Factor &y, std::optional<bool> high);
-  Value finish(const Factor &x, const Factor &y, ValueRange totals);
+  Value contract(const ExactFactor &x, const ExactFactor &y,
+                 std::optional<bool> high);
+  Value finish(const ExactFactor &x, const ExactFactor &y, ValueRange totals);
 
   FoldOp fold;
+  bool sumsBytes;
   ImplicitLocOpBuilder b;
   int64_t digits, bits;
   SmallVector<int64_t> extents;
@@ -149,23 +125,8 @@ private:
 };
 } // namespace
 
-Value Decomposition::fill(ArrayRef<int64_t> shape, FloatAttr value) {
-  Value empty = tensor::EmptyOp::create(b, shape, value.getType());
-  SmallVector<utils::IteratorType> parallel(shape.size(),
-                                            utils::IteratorType::parallel);
-  return linalg::GenericOp::create(
-             b, TypeRange{empty.getType()}, ValueRange{}, ValueRange{empty},
-             ArrayRef(b.getMultiDimIdentityMap(shape.size())), parallel,
-             [&](OpBuilder &nested, Location loc, ValueRange) {
-               linalg::YieldOp::create(
-                   nested, loc,
-                   ValueRange{arith::ConstantOp::create(nested, loc, value)});
-             })
-      .getResult(0);
-}
-
-Factor Decomposition::getFactor(unsigned input) {
-  Factor factor;
+ExactFactor Decomposition::getFactor(unsigned input) {
+  ExactFactor factor;
   factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
@@ -197,7 +158,7 @@ Factor Decomposition::getFactor(unsigned input) {
   SmallVector<int64_t> shape;
   for (unsigned dim : factor.magnitudeDims)
     shape.push_back(extents[dim]);
-  Value init = fill(shape, b.getF32FloatAttr(0));
+  Value init = fillTensor(b, shape, b.getF32FloatAttr(0));
   // If no dimension of the factor has the extent of a reduction loop, an
   // operand that the body does not read defines this extent.
   SmallVector<Value> inputs = {factor.tensor};
@@ -237,17 +198,12 @@ Factor Decomposition::getFactor(unsigned input) {
   return factor;
 }
 
-Value Decomposition::getIntegers(const Factor &factor,
+Value Decomposition::getIntegers(const ExactFactor &factor,
                                  std::optional<bool> high) {
   auto type = cast<RankedTensorType>(factor.tensor.getType());
   int64_t rank = type.getRank();
-  SmallVector<AffineExpr> rows;
-  for (unsigned dim : factor.magnitudeDims)
-    rows.push_back(b.getAffineDimExpr(
-        *factor.map.getResultPosition(b.getAffineDimExpr(dim))));
   AffineMap identity = b.getMultiDimIdentityMap(rank);
-  SmallVector<AffineMap> maps = {
-      identity, AffineMap::get(rank, 0, rows, b.getContext()), identity};
+  SmallVector<AffineMap> maps = {identity, factor.getRowMap(), identity};
   Value empty = tensor::EmptyOp::create(b, type.getShape(), b.getF64Type());
   SmallVector<utils::IteratorType> parallel(rank,
                                             utils::IteratorType::parallel);
@@ -264,7 +220,7 @@ Value Decomposition::getIntegers(const Factor &factor,
       .getResult(0);
 }
 
-Value Decomposition::contract(const Factor &x, const Factor &y,
+Value Decomposition::contract(const ExactFactor &x, const ExactFactor &y,
                               std::optional<bool> high) {
   SmallVector<Value> inputs;
   SmallVector<AffineMap> maps;
@@ -282,7 +238,7 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
     bool isInteger;
     std::optional<bool> high;
   };
-  auto use = [&](const Factor &factor, std::optional<bool> part) {
+  auto use = [&](const ExactFactor &factor, std::optional<bool> part) {
     Use use{unsigned(inputs.size()), factor.map.isProjectedPermutation(), part};
     if (use.isInteger) {
       inputs.push_back(getIntegers(factor, part));
@@ -295,7 +251,7 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
   };
   Use ofX = use(x, high), ofY = use(y, std::nullopt);
   auto resultType = cast<RankedTensorType>(fold->getResult(0).getType());
-  Value init = fill(resultType.getShape(), b.getF64FloatAttr(0));
+  Value init = fillTensor(b, resultType.getShape(), b.getF64FloatAttr(0));
   maps.push_back(fold.getIndexingMapsArray().back());
   auto order = OrderAttr::get(b.getContext(), /*chunk=*/512, /*lanes=*/1,
                               /*run=*/0, Totals::sequential);
@@ -323,12 +279,12 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
   return sum.getResult(0);
 }
 
-Value Decomposition::finish(const Factor &x, const Factor &y,
+Value Decomposition::finish(const ExactFactor &x, const ExactFactor &y,
                             ValueRange totals) {
   auto type = cast<RankedTensorType>(fold->getResult(0).getType());
   AffineMap output = fold.getIndexingMapsArray().back();
   AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
-  auto rowsOf = [&](const Factor &factor) {
+  auto rowsOf = [&](const ExactFactor &factor) {
     SmallVector<AffineExpr> rows;
     for (unsigned dim : factor.magnitudeDims)
       rows.push_back(b.getAffineDimExpr(
@@ -353,7 +309,9 @@ Value Decomposition::finish(const Factor &x, const Factor &y,
                ImplicitLocOpBuilder &b = scalars.b;
                Type f32 = b.getF32Type();
                Value total = arguments[3];
-               if (totals.size() == 2) {
+               if (total.getType().isInteger()) {
+                 total = arith::SIToFPOp::create(b, b.getF64Type(), total);
+               } else if (totals.size() == 2) {
                  auto toI64 = [&](Value value) {
                    return arith::FPToSIOp::create(b, b.getI64Type(), value);
                  };
@@ -369,7 +327,7 @@ Value Decomposition::finish(const Factor &x, const Factor &y,
                Value finite;
                for (Value magnitude : arguments.take_front(2)) {
                  Value exponent = arith::SubIOp::create(
-                     b, scalars.exponent(magnitude), scalars.i64(bits));
+                     b, getExactExponent(b, magnitude), scalars.i64(bits));
                  total = scalars.mul(total, scalars.powerOfTwo(exponent));
                  Value isFinite = arith::CmpFOp::create(
                      b, arith::CmpFPredicate::OLT, magnitude, infinity);
@@ -395,9 +353,13 @@ Value Decomposition::build() {
   if (llvm::is_contained(extents, 0))
     return fold.getOutputs()[0];
   ContractionBody body = *getContraction(fold);
-  Factor x = getFactor(body.x.inputs[0]), y = getFactor(body.y.inputs[0]);
+  ExactFactor x = getFactor(body.x.inputs[0]), y = getFactor(body.y.inputs[0]);
   SmallVector<Value> totals;
-  if (digits == 2)
+  // Elements that occur in several windows have no digits of their own.
+  if (sumsBytes && x.map.isProjectedPermutation() &&
+      y.map.isProjectedPermutation())
+    totals = {sumProductsOfBytes(b, fold, x, y, digits)};
+  else if (digits == 2)
     totals = {contract(x, y, std::nullopt)};
   else
     totals = {contract(x, y, true), contract(x, y, false)};
@@ -439,7 +401,8 @@ void DecomposeExact::runOnOperation() {
       fold.emitOpError("expected tensors");
       return signalPassFailure();
     }
-    fold->getResult(0).replaceAllUsesWith(Decomposition(fold).build());
+    fold->getResult(0).replaceAllUsesWith(
+        Decomposition(fold, sumBytes).build());
     fold.erase();
   }
 }

@@ -69,11 +69,14 @@ def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> 
     of these contractions is exact, so their order does not matter; with three
     digits, one factor is split in two to achieve this. For a target with matrix
     instructions on bytes, folds that are large enough for these instructions
-    stay.
+    stay. For a target that multiplies bytes otherwise, a fold adds the products of
+    the integers' bytes in i64.
   }];
   let options = [Option<"keepMatrices", "keep-matrices", "bool",
                         /*default=*/"false",
-                        "keep large matrix products, which the target computes itself">];
+                        "keep large matrix products, which the target computes itself">,
+                 Option<"sumBytes", "sum-bytes", "bool", /*default=*/"false",
+                        "add products of bytes, for a target that multiplies bytes">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect",

@@ -87,6 +87,13 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
                              "of a launch plan that is at least 0");
     return success();
   }
+  if (attr.getName() == MatrixAttrHelper::getNameStr()) {
+    if (!isa<MatrixAttr>(attr.getValue()) ||
+        op->getName().getStringRef() != "repro.fold")
+      return op->emitOpError(
+          "expected cores.matrix to be a #cores.matrix of a repro.fold");
+    return success();
+  }
   if (attr.getName() != CyclesAttrHelper::getNameStr())
     return op->emitOpError("has an attribute that the cores dialect does not "
                            "have: ")
@@ -96,6 +103,13 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
       cycles.getInt() < 0 || !isa<FunctionOpInterface>(op))
     return op->emitOpError("expected cores.cycles to be a number of 64 bits of "
                            "a kernel function that is at least 0");
+  return success();
+}
+
+LogicalResult MatrixAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 int64_t rows, int64_t columns, int64_t slice) {
+  if (rows < 1 || columns < 1 || slice < 1)
+    return emitError() << "expected numbers that are at least 1";
   return success();
 }
 

@@ -1,4 +1,4 @@
-// A fold of rows is cut into rows. A sum of all elements is cut at chunks, whose results another fold adds.
+// A fold of rows is cut into rows. (T4) A sum of all elements is cut at chunks, whose results another fold adds.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})' | FileCheck %s
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
