@@ -56,6 +56,7 @@ static double getOperationCycles(Operation *op, const ManyCore &machine) {
       .Case<arith::SelectOp>([&](auto) { return machine.compareCycles; })
       .Case<memref::LoadOp>(
           [&](auto) { return machine.loadCycles + machine.integerCycles; })
+      .Case<arith::BitcastOp>([&](auto) { return machine.convertCycles; })
       .Case<CastOpInterface>([&](auto) {
         bool isDouble = type.isF64() || op->getResult(0).getType().isF64();
         return isDouble ? machine.doubleCycles : machine.convertCycles;

@@ -309,9 +309,7 @@ Value Decomposition::finish(const ExactFactor &x, const ExactFactor &y,
                ImplicitLocOpBuilder &b = scalars.b;
                Type f32 = b.getF32Type();
                Value total = arguments[3];
-               if (total.getType().isInteger()) {
-                 total = arith::SIToFPOp::create(b, b.getF64Type(), total);
-               } else if (totals.size() == 2) {
+               if (totals.size() == 2) {
                  auto toI64 = [&](Value value) {
                    return arith::FPToSIOp::create(b, b.getI64Type(), value);
                  };
@@ -354,12 +352,12 @@ Value Decomposition::build() {
     return fold.getOutputs()[0];
   ContractionBody body = *getContraction(fold);
   ExactFactor x = getFactor(body.x.inputs[0]), y = getFactor(body.y.inputs[0]);
-  SmallVector<Value> totals;
   // Elements that occur in several windows have no digits of their own.
   if (sumsBytes && x.map.isProjectedPermutation() &&
       y.map.isProjectedPermutation())
-    totals = {sumProductsOfBytes(b, fold, x, y, digits)};
-  else if (digits == 2)
+    return contractBytes(b, fold, x, y, digits);
+  SmallVector<Value> totals;
+  if (digits == 2)
     totals = {contract(x, y, std::nullopt)};
   else
     totals = {contract(x, y, true), contract(x, y, false)};

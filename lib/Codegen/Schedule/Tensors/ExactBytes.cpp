@@ -16,6 +16,9 @@ using namespace mlir;
 using namespace mlir::repro;
 
 static constexpr int64_t kDigitBits = 8;
+/// In place of the exponent of a magnitude that is not finite. Exponents of
+/// finite magnitudes are less than 1/4 of this number.
+static constexpr int64_t kNotFinite = 4096;
 
 AffineMap ExactFactor::getRowMap() const {
   MLIRContext *context = map.getContext();
@@ -78,15 +81,23 @@ Value repro::getExactExponent(ImplicitLocOpBuilder &b, Value magnitude) {
   return arith::SelectOp::create(b, isZero, getConstant(b, i64, 0), value);
 }
 
-/// Returns two f32 tensors with the shape of the factor's magnitudes, whose
-/// elements are powers of two. Their product, which may exceed the range of
-/// f32, is 2^(bits - e). Both are 0 if a magnitude is not finite.
-static ValueRange getScales(ImplicitLocOpBuilder &b, const ExactFactor &factor,
-                            int64_t bits) {
+namespace {
+/// What the magnitudes of a factor give, as tensors of the same shape.
+struct Scales {
+  /// Powers of two, as f32. Their product, which may exceed the range of f32,
+  /// is 2^(w - e). Both are 0 if a magnitude is not finite.
+  Value first, second;
+  /// e - w as an i64, or kNotFinite.
+  Value exponents;
+};
+} // namespace
+
+static Scales getScales(ImplicitLocOpBuilder &b, const ExactFactor &factor,
+                        int64_t bits) {
   auto type = cast<RankedTensorType>(factor.magnitude.getType());
-  Type f32 = b.getF32Type();
-  return createElementwise(
-      b, type.getShape(), {f32, f32}, factor.magnitude,
+  Type f32 = b.getF32Type(), i64 = b.getI64Type();
+  ValueRange results = createElementwise(
+      b, type.getShape(), {f32, f32, i64}, factor.magnitude,
       b.getMultiDimIdentityMap(type.getRank()),
       [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
         Type i32 = b.getI32Type();
@@ -95,10 +106,11 @@ static ValueRange getScales(ImplicitLocOpBuilder &b, const ExactFactor &factor,
         Value isFinite = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT,
                                                arguments[0], infinity);
         Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-        Value shift = arith::TruncIOp::create(
-            b, i32,
-            arith::SubIOp::create(b, getConstant(b, b.getI64Type(), bits),
-                                  getExactExponent(b, arguments[0])));
+        Value exponent = arith::SubIOp::create(
+            b, getExactExponent(b, arguments[0]), getConstant(b, i64, bits));
+        Value shift =
+            arith::SubIOp::create(b, getConstant(b, i32, 0),
+                                  arith::TruncIOp::create(b, i32, exponent));
         Value half = arith::ShRSIOp::create(b, shift, getConstant(b, i32, 1));
         auto getPower = [&](Value exponent) -> Value {
           Value biased =
@@ -109,20 +121,22 @@ static ValueRange getScales(ImplicitLocOpBuilder &b, const ExactFactor &factor,
           return arith::SelectOp::create(b, isFinite, power, zero);
         };
         return SmallVector<Value>{
-            getPower(half), getPower(arith::SubIOp::create(b, shift, half))};
+            getPower(half), getPower(arith::SubIOp::create(b, shift, half)),
+            arith::SelectOp::create(b, isFinite, exponent,
+                                    getConstant(b, i64, kNotFinite))};
       });
+  return {results[0], results[1], results[2]};
 }
 
 /// Returns the digits d0, d1, ... of a factor's integers q = d0 + 256 d1 + ...,
 /// each a tensor of i8. Their values are balanced, thus in [-128, 127].
 static ValueRange getDigits(ImplicitLocOpBuilder &b, const ExactFactor &factor,
-                            int64_t digits) {
+                            const Scales &scales, int64_t digits) {
   auto type = cast<RankedTensorType>(factor.tensor.getType());
-  ValueRange scales = getScales(b, factor, kDigitBits * digits - 2);
   AffineMap rows = factor.getRowMap();
   SmallVector<Type> bytes(digits, b.getI8Type());
   return createElementwise(
-      b, type.getShape(), bytes, {factor.tensor, scales[0], scales[1]},
+      b, type.getShape(), bytes, {factor.tensor, scales.first, scales.second},
       {b.getMultiDimIdentityMap(type.getRank()), rows, rows},
       [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
         Type f32 = b.getF32Type(), i32 = b.getI32Type();
@@ -152,20 +166,22 @@ static ValueRange getDigits(ImplicitLocOpBuilder &b, const ExactFactor &factor,
       });
 }
 
-Value repro::sumProductsOfBytes(ImplicitLocOpBuilder &b, FoldOp fold,
-                                const ExactFactor &x, const ExactFactor &y,
-                                int64_t digits) {
+/// Returns T of (K4) for each result as an i64 tensor, which is unspecified if
+/// a factor is not finite.
+static Value sumProducts(ImplicitLocOpBuilder &b, FoldOp fold,
+                         ArrayRef<const ExactFactor *> factors,
+                         ArrayRef<Scales> scales, int64_t digits) {
   SmallVector<Value> inputs;
   SmallVector<AffineMap> maps;
   SmallVector<AffineMap> indexing = fold.getIndexingMapsArray();
   for (auto [index, input] : llvm::enumerate(fold.getInputs()))
-    if (index != x.input && index != y.input) {
+    if (index != factors[0]->input && index != factors[1]->input) {
       inputs.push_back(input); // only defines extents
       maps.push_back(indexing[index]);
     }
   unsigned first = inputs.size();
-  for (const ExactFactor *factor : {&x, &y})
-    for (Value digit : getDigits(b, *factor, digits)) {
+  for (auto [factor, scale] : llvm::zip_equal(factors, scales))
+    for (Value digit : getDigits(b, *factor, scale, digits)) {
       inputs.push_back(digit);
       maps.push_back(factor->map);
     }
@@ -197,4 +213,58 @@ Value repro::sumProductsOfBytes(ImplicitLocOpBuilder &b, FoldOp fold,
   Value step = arith::AddIOp::create(b, body->getArguments().back(), total);
   repro::YieldOp::create(b, step);
   return sum.getResult(0);
+}
+
+Value repro::contractBytes(ImplicitLocOpBuilder &b, FoldOp fold,
+                           const ExactFactor &x, const ExactFactor &y,
+                           int64_t digits) {
+  const ExactFactor *factors[] = {&x, &y};
+  SmallVector<Scales> scales;
+  for (const ExactFactor *factor : factors)
+    scales.push_back(getScales(b, *factor, kDigitBits * digits - 2));
+  Value sums = sumProducts(b, fold, factors, scales, digits);
+
+  auto type = cast<RankedTensorType>(fold->getResult(0).getType());
+  AffineMap output = fold.getIndexingMapsArray().back();
+  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
+  SmallVector<AffineMap> maps;
+  for (const ExactFactor *factor : factors) {
+    SmallVector<AffineExpr> rows;
+    for (unsigned dim : factor->magnitudeDims)
+      rows.push_back(b.getAffineDimExpr(
+          *output.getResultPosition(b.getAffineDimExpr(dim))));
+    maps.push_back(AffineMap::get(type.getRank(), 0, rows, b.getContext()));
+  }
+  maps.append({identity, identity});
+  return createElementwise(
+      b, type.getShape(), type.getElementType(),
+      {scales[0].exponents, scales[1].exponents, sums, fold.getOutputs()[0]},
+      maps, [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
+        Type f32 = b.getF32Type(), f64 = b.getF64Type(), i64 = b.getI64Type();
+        Value exponent = arith::AddIOp::create(b, arguments[0], arguments[1]);
+        // T times 2^exponent is a normal number or 0, so the exponent can be
+        // added to the bits.
+        Value total = arith::SIToFPOp::create(b, f64, arguments[2]);
+        Value bits = arith::AddIOp::create(
+            b, arith::BitcastOp::create(b, i64, total),
+            arith::ShLIOp::create(b, exponent, getConstant(b, i64, 52)));
+        Value isZero = arith::CmpIOp::create(
+            b, arith::CmpIPredicate::eq, arguments[2], getConstant(b, i64, 0));
+        bits = arith::SelectOp::create(b, isZero, getConstant(b, i64, 0), bits);
+        Value rounded = arith::TruncFOp::create(
+            b, f32, arith::BitcastOp::create(b, f64, bits));
+        Value isFinite =
+            arith::CmpIOp::create(b, arith::CmpIPredicate::slt, exponent,
+                                  getConstant(b, i64, kNotFinite / 2));
+        Value nan = arith::ConstantOp::create(
+            b, b.getFloatAttr(f32, APFloat::getQNaN(APFloat::IEEEsingle())));
+        rounded = arith::SelectOp::create(b, isFinite, rounded, nan);
+        Value init = arguments[3];
+        if (init.getType() != f32)
+          init = arith::ExtFOp::create(b, f32, init);
+        Value result = arith::AddFOp::create(b, init, rounded);
+        if (type.getElementType() != f32)
+          result = arith::TruncFOp::create(b, type.getElementType(), result);
+        return SmallVector<Value>{result};
+      })[0];
 }

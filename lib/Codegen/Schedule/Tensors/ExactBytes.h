@@ -46,12 +46,11 @@ Value fillTensor(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
 /// number or 0.
 Value getExactExponent(ImplicitLocOpBuilder &b, Value magnitude);
 
-/// Returns T of (K4) for each result, as an i64 tensor: the fold adds the
-/// weighted products of the bytes. The indexing maps of both factors are
-/// projected permutations. T is unspecified if a factor is not finite.
-Value sumProductsOfBytes(ImplicitLocOpBuilder &b, FoldOp fold,
-                         const ExactFactor &x, const ExactFactor &y,
-                         int64_t digits);
+/// Returns the results of an exact contraction without an empty loop. A fold
+/// adds the weighted products of bytes in i64, which gives T of (K4). The
+/// indexing maps of both factors are projected permutations.
+Value contractBytes(ImplicitLocOpBuilder &b, FoldOp fold, const ExactFactor &x,
+                    const ExactFactor &y, int64_t digits);
 
 } // namespace mlir::repro
 
