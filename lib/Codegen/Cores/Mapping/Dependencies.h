@@ -8,22 +8,9 @@
 #ifndef REPRO_CODEGEN_CORES_MAPPING_DEPENDENCIES_H
 #define REPRO_CODEGEN_CORES_MAPPING_DEPENDENCIES_H
 
-#include "Mapping.h"
+#include "Homes.h"
 
 namespace mlir::repro::cores {
-
-/// A piece of a launch on a core.
-struct PlacedPiece {
-  unsigned core; ///< its number among the cores that the plan uses
-  SmallVector<Interval> range;
-  SmallVector<Box> boxes; ///< of each access
-
-  /// The cores that wait for this piece.
-  SmallVector<unsigned> releases;
-  /// The launches for which the piece waits, and the number of their pieces
-  /// that release this core.
-  SmallVector<std::pair<unsigned, unsigned>> acquires;
-};
 
 /// Sets the releases and acquires of all pieces: a piece waits for the pieces
 /// of former launches on other cores that write bytes which it accesses, or
@@ -31,9 +18,15 @@ struct PlacedPiece {
 /// at the same time, before its first piece that needs one of them. An order
 /// that follows from others is not made again. Since pieces only wait for
 /// former launches, no cycle exists.
+///
+/// A piece also waits for those that copy from its core what the piece
+/// overwrites: the tensors that lie in cores share memory with others and with
+/// the buffers of tiles. `bufferBytes` is the number of bytes, from the begin
+/// of a core's memory on, that the buffers of a launch's tiles take.
 void findDependencies(ArrayRef<MappedLaunch> launches,
                       MutableArrayRef<std::vector<PlacedPiece>> pieces,
-                      unsigned numCores);
+                      unsigned numCores, const Homes &homes,
+                      ArrayRef<int64_t> bufferBytes);
 
 } // namespace mlir::repro::cores
 

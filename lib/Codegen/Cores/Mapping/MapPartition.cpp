@@ -79,6 +79,18 @@ static double getBound(const MappedLaunch &launch, const KernelCost &cost,
   return std::max({compute, dram, network}) + control;
 }
 
+/// Cuts the outermost loop alone.
+static SmallVector<int64_t> cutBatch(const MappedLaunch &launch,
+                                     const ManyCore &machine) {
+  SmallVector<int64_t> partition(launch.tiles.getAxes().size(), 1);
+  if (!partition.empty())
+    partition.front() =
+        listCounts(launch.tiles.getExtents()[launch.tiles.getAxes().front()],
+                   machine.getCores())
+            .back();
+  return partition;
+}
+
 static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
                                             const ManyCore &machine) {
   int64_t numCores = machine.getCores();
@@ -129,6 +141,11 @@ void MapPartition::runOnOperation() {
   launch::PlanOp plan = findPlan(getOperation());
   if (!plan)
     return signalPassFailure();
+  if (strategy != "time" && strategy != "batch") {
+    plan.emitError("expected strategy=time or strategy=batch, got strategy=")
+        << strategy;
+    return signalPassFailure();
+  }
   if (description->channels.empty()) {
     plan.emitError("expected a machine with DRAM, got '")
         << description->name << "'";
@@ -145,7 +162,9 @@ void MapPartition::runOnOperation() {
     auto [found, isNew] = known.try_emplace(
         {launch.tiles.getKernel(), launch.tiles.getAxes().size()});
     if (isNew)
-      found->second = choosePartition(launch, *description);
+      found->second = strategy == "batch"
+                          ? cutBatch(launch, *description)
+                          : choosePartition(launch, *description);
     launch.dispatch->setAttr(CoresDialect::PartitionAttrHelper::getNameStr(),
                              builder.getDenseI64ArrayAttr(found->second));
   }

@@ -10,7 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Cores/Mapping/Passes.h"
-#include "Mapping.h"
+#include "Homes.h"
+
+#include "llvm/Support/MathExtras.h"
 
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROMAPPLACE
@@ -40,6 +42,250 @@ static SmallVector<int64_t> listSnake(const ManyCore &machine) {
   for (ManyCore::Point core : cores)
     numbers.push_back(core[1] * machine.getColumns() + core[0]);
   return numbers;
+}
+
+/// Predicts the seconds that the transfers of a tensor take.
+namespace {
+class TransferCost {
+public:
+  TransferCost(ArrayRef<MappedLaunch> launches, const PlacedPieces &placed,
+               const Homes &homes, const ManyCore &machine)
+      : launches(launches), placed(placed), homes(homes), machine(machine) {}
+
+  /// Returns the time that the memories of cores save. The writers store their
+  /// pieces there without a transfer.
+  double getGain(unsigned number) const {
+    const Tensor &tensor = homes.getTensors().tensors[number];
+    double seconds = 0;
+    for (TensorUse use : tensor.writers)
+      seconds += getDramSeconds(use);
+    for (TensorUse use : tensor.readers)
+      seconds += getDramSeconds(use) - getCoreSeconds(use);
+    return seconds;
+  }
+
+private:
+  /// The pieces of a launch whose transfers from cores are predicted.
+  static constexpr unsigned kMostPieces = 4;
+  /// The number of transfers that may replace one, since each transfer makes
+  /// the plan longer.
+  static constexpr double kMostParts = 8;
+
+  double getLink() const { return machine.linkBytesPerCycle * machine.clockHz; }
+  ArrayRef<int64_t> getSizes(TensorUse use) const {
+    return *getTileSizes(launches[use.launch]);
+  }
+
+  double getDramSeconds(TensorUse use) const {
+    const std::vector<PlacedPiece> &pieces = placed.ofLaunch[use.launch];
+    if (pieces.empty())
+      return 0;
+    double bytes = getPieceBytes(launches[use.launch], use.access,
+                                 pieces.front().range, getSizes(use), machine);
+    double count = countChanges(use, pieces.front());
+    double all = bytes * double(pieces.size());
+    return std::max(all / getDramBytesPerSecond(machine), bytes / getLink()) +
+           count * (machine.channels.front().latencySeconds + getSetup());
+  }
+
+  double getSetup() const { return machine.dmaSetupCycles / machine.clockHz; }
+
+  /// Returns how often the box of an access changes in a piece.
+  double countChanges(TensorUse use, const PlacedPiece &piece) const {
+    double count = 0;
+    forEachBox(use, piece, [&](ArrayRef<Interval>) { ++count; });
+    return count;
+  }
+
+  void forEachBox(TensorUse use, const PlacedPiece &piece,
+                  function_ref<void(ArrayRef<Interval>)> visit) const {
+    const MappedLaunch &launch = launches[use.launch];
+    Box last;
+    for (ArrayRef<Interval> tile :
+         launch.listTiles(piece.range, getSizes(use))) {
+      Box box = launch.tiles.getBox(use.access, tile);
+      if (box == last)
+        continue;
+      visit(box);
+      last = std::move(box);
+    }
+  }
+
+  double getCoreSeconds(TensorUse use) const {
+    const std::vector<PlacedPiece> &pieces = placed.ofLaunch[use.launch];
+    int64_t elementBytes = launch::getElementBytes(
+        launches[use.launch].places[use.access].type.getElementType());
+    double most = 0, numParts = 0, numBoxes = 0;
+    size_t step = std::max<size_t>(pieces.size() / kMostPieces, 1);
+    DenseMap<unsigned, double> sent; // bytes by core
+    for (size_t p = 0; p < pieces.size(); p += step) {
+      double seconds = 0;
+      forEachBox(use, pieces[p], [&](ArrayRef<Interval> box) {
+        ++numBoxes;
+        for (const PartCopy &part : homes.listParts(use, box)) {
+          ++numParts;
+          int64_t row = part.getRowBytes(elementBytes);
+          double bytes = double(part.getBytes(elementBytes)) /
+                         double(std::max<int64_t>(row, 1)) *
+                         double(llvm::alignTo(
+                             row, std::max<int64_t>(machine.dmaAlignment, 1)));
+          if (part.core == pieces[p].core &&
+              row == part.getBytes(elementBytes) &&
+              row == elementBytes * getNumElements(box))
+            continue;
+          ManyCore::Point from = placed.cores[part.core];
+          ManyCore::Point to = placed.cores[pieces[p].core];
+          double hops = double(machine.countHops(from, to));
+          seconds += getSetup() + bytes / getLink() +
+                     2 * hops * machine.hopCycles / machine.clockHz +
+                     double(2 * machine.countChipHops(from, to)) *
+                         (machine.chipLatencySeconds);
+          sent[part.core] += bytes * double(step);
+        }
+      });
+      most = std::max(most, seconds);
+    }
+    if (numParts > kMostParts * numBoxes)
+      return std::numeric_limits<double>::infinity();
+    for (auto [core, bytes] : sent)
+      most = std::max(most, bytes / getLink());
+    return most;
+  }
+
+  ArrayRef<MappedLaunch> launches;
+  const PlacedPieces &placed;
+  const Homes &homes;
+  const ManyCore &machine;
+};
+
+/// A tensor that saves time in the memories of cores.
+struct HomeCandidate {
+  unsigned tensor;
+  double value; ///< seconds for each byte and launch
+};
+} // namespace
+
+/// Returns the bytes of a core's memory that the buffers of a launch's tiles
+/// take, if two of each that changes fit.
+static int64_t getTileBytes(const MappedLaunch &launch, int64_t most,
+                            const ManyCore &machine) {
+  if (launch.isEmpty())
+    return 0;
+  auto partition = launch.dispatch->getAttrOfType<DenseI64ArrayAttr>(
+      CoresDialect::PartitionAttrHelper::getNameStr());
+  SmallVector<Interval> piece = launch.getLargestPiece(partition);
+  ArrayRef<int64_t> sizes = *getTileSizes(launch);
+  int64_t bytes = getBufferBytes(launch, piece, sizes, true, machine);
+  if (bytes > most)
+    bytes = getBufferBytes(launch, piece, sizes, false, machine);
+  return bytes;
+}
+
+namespace {
+/// The memory of each core that has homes.
+class HomeAllocator {
+public:
+  HomeAllocator(SmallVector<int64_t> tileBytes, int64_t least, int64_t most)
+      : tileBytes(std::move(tileBytes)), least(least), most(most) {}
+
+  /// Sets the addresses of the regions, as high as possible. Returns false if
+  /// there is no room for them.
+  bool allocate(MutableArrayRef<HomeRegion> regions) {
+    size_t known = used.size();
+    for (HomeRegion &region : regions) {
+      region.address = find(region);
+      if (region.isResident()) {
+        used.push_back(region);
+        continue;
+      }
+      used.resize(known);
+      for (HomeRegion &each : regions)
+        each.address = -1;
+      return false;
+    }
+    return true;
+  }
+
+private:
+  int64_t find(const HomeRegion &region) const {
+    SmallVector<const HomeRegion *> others;
+    for (const HomeRegion &other : used)
+      if (region.coexists(other))
+        others.push_back(&other);
+    llvm::sort(others, [](const HomeRegion *a, const HomeRegion *b) {
+      return a->address + a->bytes > b->address + b->bytes;
+    });
+    int64_t end = most;
+    for (const HomeRegion *other : others) {
+      if (end - region.bytes >= other->address + other->bytes)
+        break;
+      end = std::min(end, other->address);
+    }
+    int64_t lowest = least;
+    for (unsigned i = region.first; i <= region.last; ++i)
+      lowest = std::max(lowest, tileBytes[i]);
+    return end - region.bytes >= lowest ? end - region.bytes : -1;
+  }
+
+  SmallVector<int64_t> tileBytes; ///< of each launch
+  int64_t least, most;
+  SmallVector<HomeRegion> used;
+};
+} // namespace
+
+/// Chooses the tensors that lie in the memories of cores, and their addresses.
+static LogicalResult chooseHomes(launch::PlanOp plan,
+                                 ArrayRef<MappedLaunch> launches,
+                                 const ManyCore &machine) {
+  FailureOr<PlacedPieces> placed = placePieces(launches, machine);
+  if (failed(placed))
+    return failure();
+  auto scratch =
+      CoresDialect::ScratchAttrHelper(plan.getContext()).getAttr(plan);
+  if (!scratch)
+    return plan.emitOpError("expected the attribute 'cores.scratch', which the "
+                            "pass repro-map-tile sets");
+  int64_t most = getUsableBytes(machine) - scratch.getInt();
+  SmallVector<int64_t> tileBytes;
+  for (const MappedLaunch &launch : launches) {
+    if (failed(getTileSizes(launch)))
+      return failure();
+    tileBytes.push_back(getTileBytes(launch, most, machine));
+  }
+  Homes homes(launches, placed->ofLaunch, plan.getArena(), machine);
+  TransferCost cost(launches, *placed, homes, machine);
+  SmallVector<HomeCandidate> candidates;
+  for (auto [number, tensor] : llvm::enumerate(homes.getTensors().tensors)) {
+    if (!tensor.digits)
+      continue;
+    double gain = cost.getGain(number), taken = 0;
+    for (const HomeRegion &region : homes.getRegions(number))
+      taken += double(region.bytes) * double(region.last - region.first + 1);
+    if (gain > 0 && taken > 0)
+      candidates.push_back({unsigned(number), gain / taken});
+  }
+  llvm::stable_sort(candidates,
+                    [](const HomeCandidate &a, const HomeCandidate &b) {
+                      return a.value > b.value;
+                    });
+  HomeAllocator allocator(tileBytes, getLeastHome(placed->cores.size()), most);
+  Builder builder(plan.getContext());
+  std::vector<SmallVector<int64_t>> attributes;
+  for (const MappedLaunch &launch : launches)
+    attributes.emplace_back(launch.places.size(), -1);
+  for (const HomeCandidate &candidate : candidates) {
+    MutableArrayRef<HomeRegion> regions = homes.getRegions(candidate.tensor);
+    if (!allocator.allocate(regions))
+      continue;
+    const Tensor &tensor = homes.getTensors().tensors[candidate.tensor];
+    for (auto [writer, region] : llvm::zip_equal(tensor.writers, regions))
+      attributes[writer.launch][writer.access] = region.address;
+  }
+  for (auto [launch, numbers] : llvm::zip_equal(launches, attributes))
+    if (llvm::any_of(numbers, [](int64_t address) { return address >= 0; }))
+      launch.dispatch->setAttr(CoresDialect::HomeAttrHelper::getNameStr(),
+                               builder.getDenseI64ArrayAttr(numbers));
+  return success();
 }
 
 void MapPlace::runOnOperation() {
@@ -74,4 +320,10 @@ void MapPlace::runOnOperation() {
         CoresDialect::PlaceAttrHelper::getNameStr(),
         builder.getDenseI64ArrayAttr(ArrayRef(snake).take_front(pieces)));
   }
+  if (homes != "cores" && homes != "dram") {
+    plan.emitError("expected homes=cores or homes=dram, got homes=") << homes;
+    return signalPassFailure();
+  }
+  if (homes == "cores" && failed(chooseHomes(plan, *launches, *description)))
+    return signalPassFailure();
 }

@@ -15,6 +15,7 @@
 #include "Codegen/Cores/Mapping/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
 #include "Dependencies.h"
+#include "Streams.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -77,16 +78,27 @@ public:
 private:
   LogicalResult placePieces();
   LogicalResult createFunctions();
+  LogicalResult readHomes();
   TileFunction &getFunction(const MappedLaunch &launch,
                             ArrayRef<Interval> tile);
   void createPlan();
   LogicalResult emitPiece(unsigned launch, const PlacedPiece &piece);
+  FailureOr<std::vector<Stream>>
+  makeStreams(unsigned launch, const PlacedPiece &piece,
+              ArrayRef<SmallVector<Interval>> tiles, bool &isDouble);
+  void load(unsigned launch, Program &program, const Stream &stream,
+            unsigned box, int64_t address, MemRefType type,
+            SmallVectorImpl<Value> &transfers);
+  Value getTarget(unsigned launch, Program &program, const Stream &stream,
+                  unsigned box, MemRefType type);
   void emitCheck(Program &program);
   void emitErrorWord(Program &program);
 
   Value getDramView(const Place &place, ArrayRef<Interval> box);
-  Value getBegins(const MappedLaunch &launch, ArrayRef<Interval> tile);
+  Value getPlanView(Value root, int64_t offset, MemRefType type);
+  Value getBegins(ArrayRef<Interval> begins);
   Value getLocalView(Program &program, int64_t offset, MemRefType type);
+  Value getRemoteView(unsigned core, int64_t offset, MemRefType type);
   SmallVector<ManyCore::Point> getPoints(ArrayRef<unsigned> cores);
 
   ModuleOp module;
@@ -97,11 +109,18 @@ private:
   PlanOp newPlan;
   std::vector<MappedLaunch> launches;
   std::vector<std::vector<PlacedPiece>> pieces; ///< of each launch
+  SmallVector<ArrayRef<int64_t>> tileSizes;     ///< of each launch
+  std::optional<Homes> homes;
+  /// The bytes that the buffers of each launch's tiles may take in a core, and
+  /// those that they take at most.
+  SmallVector<int64_t> limits, bufferBytes;
   std::vector<Program> programs;
   DenseMap<Operation *, std::vector<TileFunction>> functions; ///< by kernel
   SmallVector<OwningOpRef<func::FuncOp>> created;
   IRMapping roots; ///< from buffers of the old plan to those of the new one
+  /// Views of the DRAM and of the memories of other cores.
   std::map<std::tuple<void *, int64_t, void *>, Value> dramViews;
+  DenseMap<unsigned, Value> memories; ///< of cores, for the others
   std::map<std::vector<int64_t>, Value> begins;
   std::optional<OpBuilder> dram; ///< inserts before all programs
   int64_t usable = 0;            ///< bytes of buffers and scratch memory
@@ -120,57 +139,46 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult Scheduler::placePieces() {
-  DenseMap<int64_t, unsigned> numbers; // of cores that are used
-  int64_t columns = description.getColumns();
+  FailureOr<PlacedPieces> placed = cores::placePieces(launches, description);
+  if (failed(placed))
+    return failure();
+  pieces = std::move(placed->ofLaunch);
+  for (ManyCore::Point point : placed->cores)
+    programs.push_back({point, {}, OpBuilder(context), {}});
   for (auto [number, launch] : llvm::enumerate(launches)) {
-    size_t numAxes = launch.tiles.getAxes().size();
-    std::vector<PlacedPiece> &list = pieces.emplace_back();
-    FailureOr<ArrayRef<int64_t>> partition = getNumbers(
-        launch.dispatch, CoresDialect::PartitionAttrHelper::getNameStr(),
-        numAxes, "repro-map-partition");
-    FailureOr<ArrayRef<int64_t>> sizes =
-        getNumbers(launch.dispatch, CoresDialect::TileAttrHelper::getNameStr(),
-                   numAxes, "repro-map-tile");
-    if (failed(partition) || failed(sizes))
+    FailureOr<ArrayRef<int64_t>> sizes = cores::getTileSizes(launch);
+    if (failed(sizes))
       return failure();
-    if (llvm::is_contained(*partition, 0) || llvm::is_contained(*sizes, 0))
-      return launch.dispatch.emitOpError(
-          "expected pieces and tiles along each axis");
-    SmallVector<SmallVector<Interval>> ranges;
-    if (!launch.isEmpty())
-      ranges = launch.listPieces(*partition);
-    FailureOr<ArrayRef<int64_t>> place =
-        getNumbers(launch.dispatch, CoresDialect::PlaceAttrHelper::getNameStr(),
-                   ranges.size(), "repro-map-place");
-    if (failed(place))
-      return failure();
+    tileSizes.push_back(*sizes);
     if (launch.dispatch.getChecked())
       firstChecked = number;
-    for (auto [range, core] : llvm::zip_equal(ranges, *place)) {
-      ManyCore::Point point = {core % columns, core / columns};
-      if (!description.hasCore(point))
-        return launch.dispatch.emitOpError("expected cores of '")
-               << description.name << "', got number " << core;
-      auto [found, isNew] = numbers.try_emplace(core, programs.size());
-      if (isNew)
-        programs.push_back({point, {}, OpBuilder(context), {}});
-      PlacedPiece piece;
-      piece.core = found->second;
-      if (llvm::any_of(list, [&](const PlacedPiece &other) {
-            return other.core == piece.core;
-          }))
-        return launch.dispatch.emitOpError(
-            "expected pieces on different cores");
-      piece.range = range;
-      for (unsigned i = 0; i < launch.tiles.getAccesses().size(); ++i)
-        piece.boxes.push_back(launch.tiles.getBox(i, range));
-      list.push_back(std::move(piece));
-    }
     if (hasChecks(launch.tiles.getKernel()))
-      for (const PlacedPiece &piece : list) {
+      for (const PlacedPiece &piece : pieces[number]) {
         lastCheck[piece.core] = number;
         programs[piece.core].makesChecks = true;
       }
+  }
+  return success();
+}
+
+/// Reads which tensors lie in the memories of cores.
+LogicalResult Scheduler::readHomes() {
+  homes.emplace(launches, pieces, plan.getArena(), description);
+  // Tiles at the edges of a tensor may need more scratch memory than the
+  // largest tiles, so that there is no room for the homes.
+  auto planned = CoresDialect::ScratchAttrHelper(context).getAttr(plan);
+  if (planned && scratch <= planned.getInt())
+    if (failed(homes->readAttributes(getLeastHome(programs.size()),
+                                     usable - scratch)))
+      return failure();
+  for (auto [number, launch] : llvm::enumerate(launches)) {
+    int64_t limit = homes->getLowest(number, usable - scratch);
+    limits.push_back(limit);
+    int64_t bytes = 0;
+    if (!pieces[number].empty())
+      bytes = getBufferBytes(launch, pieces[number].front().range,
+                             tileSizes[number], /*isDouble=*/true, description);
+    bufferBytes.push_back(std::min(bytes, limit));
   }
   return success();
 }
@@ -192,18 +200,11 @@ TileFunction &Scheduler::getFunction(const MappedLaunch &launch,
   return list.back();
 }
 
-static ArrayRef<int64_t> getTileSizes(const MappedLaunch &launch) {
-  return launch.dispatch
-      ->getAttrOfType<DenseI64ArrayAttr>(
-          CoresDialect::TileAttrHelper::getNameStr())
-      .asArrayRef();
-}
-
 LogicalResult Scheduler::createFunctions() {
-  for (auto [launch, list] : llvm::zip_equal(launches, pieces))
+  for (auto [launch, list, sizes] :
+       llvm::zip_equal(launches, pieces, tileSizes))
     for (const PlacedPiece &piece : list)
-      for (ArrayRef<Interval> tile :
-           launch.listTiles(piece.range, getTileSizes(launch)))
+      for (ArrayRef<Interval> tile : launch.listTiles(piece.range, sizes))
         getFunction(launch, tile);
   SmallVector<func::FuncOp> all;
   for (OwningOpRef<func::FuncOp> &function : created)
@@ -226,20 +227,30 @@ LogicalResult Scheduler::createFunctions() {
 // Buffers
 //===----------------------------------------------------------------------===//
 
+/// Returns the type of a buffer with the given strides.
+static MemRefType getStridedType(ArrayRef<int64_t> shape,
+                                 ArrayRef<int64_t> strides, Type element) {
+  auto plain = MemRefType::get(shape, element);
+  int64_t unused;
+  if (*getStaticStrides(plain, unused) == strides)
+    return plain;
+  return MemRefType::get(
+      shape, element,
+      StridedLayoutAttr::get(element.getContext(), /*offset=*/0, strides));
+}
+
 Value Scheduler::getDramView(const Place &place, ArrayRef<Interval> box) {
-  SmallVector<int64_t> shape, strides;
+  SmallVector<int64_t> shape;
   for (const Interval &range : box)
     shape.push_back(range.size);
   int64_t unused;
-  strides = *getStaticStrides(place.type, unused);
-  Type element = place.type.getElementType();
-  auto plain = MemRefType::get(shape, element);
-  MemRefType type = plain;
-  if (*getStaticStrides(plain, unused) != strides)
-    type = MemRefType::get(
-        shape, element, StridedLayoutAttr::get(context, /*offset=*/0, strides));
+  MemRefType type = getStridedType(shape, *getStaticStrides(place.type, unused),
+                                   place.type.getElementType());
   int64_t offset = place.offset + getBoxOffset(place.type, box);
-  Value root = roots.lookup(place.root);
+  return getPlanView(roots.lookup(place.root), offset, type);
+}
+
+Value Scheduler::getPlanView(Value root, int64_t offset, MemRefType type) {
   if (offset == 0 && root.getType() == type)
     return root;
   Value &view = dramViews[{root.getAsOpaquePointer(), offset,
@@ -249,13 +260,21 @@ Value Scheduler::getDramView(const Place &place, ArrayRef<Interval> box) {
   return view;
 }
 
-/// Returns the constant with the begins of the loops whose index the tile
-/// reads.
-Value Scheduler::getBegins(const MappedLaunch &launch,
-                           ArrayRef<Interval> tile) {
+Value Scheduler::getRemoteView(unsigned core, int64_t offset, MemRefType type) {
+  Value &memory = memories[core];
+  if (!memory) {
+    auto bytes = cast<MemRefType>(programs[core].op.getLocal().getType());
+    memory = RemoteOp::create(*dram, plan.getLoc(), getRemoteType(bytes),
+                              dram->getDenseI64ArrayAttr(programs[core].core));
+  }
+  return getPlanView(memory, offset, getRemoteType(type));
+}
+
+/// Returns the constant with the begins of the loops whose index a tile reads.
+Value Scheduler::getBegins(ArrayRef<Interval> ranges) {
   std::vector<int64_t> numbers;
-  for (unsigned loop : launch.tiles.getShiftedLoops(tile))
-    numbers.push_back(tile[loop].begin);
+  for (const Interval &range : ranges)
+    numbers.push_back(range.begin);
   Value &constant = begins[numbers];
   if (!constant) {
     auto type =
@@ -333,20 +352,96 @@ void Scheduler::createPlan() {
 }
 
 namespace {
-/// The places of an access in the core's memory, and what they contain.
-struct Stream {
-  SmallVector<Value> sources; ///< in the DRAM, of each tile
-  bool reads = false, writes = false;
-  int64_t bytes = 0; ///< of the largest box
-  bool moves = false;
-  int64_t offsets[2] = {0, 0};
-  unsigned slot = 0;           ///< of the last tile that was loaded
-  Value loaded;                ///< the source that is in `slot`
-  Value load;                  ///< a transfer to `slot`
-  Value stores[2];             ///< transfers from the slots
-  SmallVector<unsigned> slots; ///< of each tile
+/// The state of a stream while the tiles of a piece run.
+struct Transfers {
+  unsigned slot = 0;            ///< of the last tile that was loaded
+  std::optional<unsigned> box;  ///< that the last load brings
+  Value stores[2];              ///< from the slots
+  SmallVector<unsigned> slotOf; ///< by tile
 };
 } // namespace
+
+/// Returns the streams of a piece with their slots, or an error if there is no
+/// room for them. Sets whether tiles use two slots in turn.
+FailureOr<std::vector<Stream>>
+Scheduler::makeStreams(unsigned number, const PlacedPiece &piece,
+                       ArrayRef<SmallVector<Interval>> tiles, bool &isDouble) {
+  const MappedLaunch &launch = launches[number];
+  std::vector<Stream> streams =
+      listStreams(number, launch, piece, tiles, *homes, description);
+  // A constant contains the begins of the loops whose index tiles read.
+  if (launch.tiles.getShiftedLoops(tiles.front()).size() > 0 ||
+      launch.tiles.getShiftedLoops(tiles.back()).size() > 0) {
+    Stream &stream = streams.emplace_back();
+    stream.access = streams.size() - 1;
+    stream.reads = true;
+    for (ArrayRef<Interval> tile : tiles) {
+      Box begins;
+      for (unsigned loop : launch.tiles.getShiftedLoops(tile))
+        begins.push_back({tile[loop].begin, 1});
+      stream.bytes =
+          std::max(stream.bytes, kWordBytes * int64_t(begins.size()));
+      auto *found = llvm::find(stream.boxes, begins);
+      stream.boxOfTile.push_back(found - stream.boxes.begin());
+      if (found == stream.boxes.end())
+        stream.boxes.push_back(std::move(begins));
+    }
+  }
+  isDouble = true;
+  int64_t needed = placeSlots(streams, isDouble, description);
+  if (needed > limits[number]) {
+    isDouble = false;
+    needed = placeSlots(streams, isDouble, description);
+  }
+  if (needed > bufferBytes[number])
+    return launch.dispatch.emitOpError("expected tiles that fit into the ")
+           << bufferBytes[number] << " bytes of a core's buffers, got tiles of "
+           << needed << " bytes; repro-map-tile chooses tiles that fit";
+  return streams;
+}
+
+/// Starts the transfers of a box of a stream to an address of the core.
+void Scheduler::load(unsigned number, Program &program, const Stream &stream,
+                     unsigned box, int64_t address, MemRefType type,
+                     SmallVectorImpl<Value> &transfers) {
+  const MappedLaunch &launch = launches[number];
+  Location loc = launch.dispatch.getLoc();
+  unsigned own = &program - programs.data();
+  if (type.getNumElements() == 0)
+    return;
+  auto copy = [&](Value source, Value target) {
+    transfers.push_back(CopyOp::create(program.builder, loc, source, target));
+  };
+  if (!stream.isRemote()) {
+    Value target = getLocalView(program, address, type);
+    bool isBegins = stream.access >= launch.tiles.getAccesses().size();
+    return copy(
+        isBegins ? getBegins(stream.boxes[box])
+                 : getDramView(launch.places[stream.access], stream.boxes[box]),
+        target);
+  }
+  for (const PartCopy &part : stream.parts[box]) {
+    auto get = [&](ArrayRef<int64_t> strides) {
+      return getStridedType(part.extents, strides, type.getElementType());
+    };
+    MemRefType sourceType = get(part.sourceStrides);
+    copy(part.core == own ? getLocalView(program, part.source, sourceType)
+                          : getRemoteView(part.core, part.source, sourceType),
+         getLocalView(program, address + part.target, get(part.targetStrides)));
+  }
+}
+
+/// Returns where a stream's box is stored after a tile has written it.
+Value Scheduler::getTarget(unsigned number, Program &program,
+                           const Stream &stream, unsigned box,
+                           MemRefType type) {
+  if (stream.homes.empty())
+    return getDramView(launches[number].places[stream.access],
+                       stream.boxes[box]);
+  return getLocalView(program, stream.homes[box],
+                      getStridedType(type.getShape(), stream.homeStrides,
+                                     type.getElementType()));
+}
 
 LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
   const MappedLaunch &launch = launches[number];
@@ -354,66 +449,16 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
   OpBuilder &builder = program.builder;
   Location loc = launch.dispatch.getLoc();
   SmallVector<SmallVector<Interval>> tiles =
-      launch.listTiles(piece.range, getTileSizes(launch));
+      launch.listTiles(piece.range, tileSizes[number]);
   SmallVector<TileFunction *> tileFunctions;
   for (ArrayRef<Interval> tile : tiles)
     tileFunctions.push_back(&getFunction(launch, tile));
-
-  // The streams of all accesses, and of the begins.
-  SmallVector<Stream> streams;
-  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses())) {
-    Stream &stream = streams.emplace_back();
-    stream.reads = access.reads;
-    stream.writes = access.writes;
-    for (ArrayRef<Interval> tile : tiles) {
-      Box box = launch.tiles.getBox(i, tile);
-      stream.bytes = std::max(stream.bytes, getBoxBytes(launch.tiles, i, tile));
-      stream.sources.push_back(access.reads || access.writes
-                                   ? getDramView(launch.places[i], box)
-                                   : Value());
-    }
-  }
-  if (launch.tiles.getShiftedLoops(tiles.front()).size() > 0 ||
-      launch.tiles.getShiftedLoops(tiles.back()).size() > 0) {
-    Stream &stream = streams.emplace_back();
-    stream.reads = true;
-    for (ArrayRef<Interval> tile : tiles) {
-      SmallVector<unsigned> loops = launch.tiles.getShiftedLoops(tile);
-      stream.bytes = std::max(stream.bytes, kWordBytes * int64_t(loops.size()));
-      stream.sources.push_back(loops.empty() ? Value()
-                                             : getBegins(launch, tile));
-    }
-  }
-
-  // The places of the streams.
-  int64_t alignment = getLocalAlignment(description);
-  bool isDouble = true;
-  auto place = [&]() {
-    int64_t offset = 0;
-    for (Stream &stream : streams) {
-      stream.moves = llvm::any_of(stream.sources, [&](Value source) {
-        return source != stream.sources.front();
-      });
-      for (int64_t &at : stream.offsets) {
-        if (&at != stream.offsets && !(isDouble && stream.moves)) {
-          at = stream.offsets[0];
-          continue;
-        }
-        at = offset;
-        offset += llvm::alignTo(stream.bytes, alignment);
-      }
-    }
-    return offset;
-  };
-  int64_t needed = place();
-  if (needed > usable - scratch) {
-    isDouble = false;
-    needed = place();
-  }
-  if (needed > usable - scratch)
-    return launch.dispatch.emitOpError("expected tiles that fit into the ")
-           << usable - scratch << " bytes of a core's buffers, got tiles of "
-           << needed << " bytes; repro-map-tile chooses tiles that fit";
+  bool isDouble;
+  FailureOr<std::vector<Stream>> streams =
+      makeStreams(number, piece, tiles, isDouble);
+  if (failed(streams))
+    return failure();
+  SmallVector<Transfers> states(streams->size());
 
   if (firstChecked && number >= *firstChecked && !program.hasChecked)
     emitCheck(program);
@@ -425,37 +470,39 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
       WaitOp::create(builder, loc, transfer);
     transfer = {};
   };
-  auto getView = [&](const Stream &stream, unsigned tile, unsigned i) {
-    auto type = cast<MemRefType>(
+  auto getType = [&](unsigned tile, unsigned i) {
+    return cast<MemRefType>(
         tileFunctions[tile]->function.getArgument(i).getType());
-    return getLocalView(program, stream.offsets[stream.slots[tile]], type);
   };
-  auto isEmpty = [](Value buffer) {
-    return cast<MemRefType>(buffer.getType()).getNumElements() == 0;
+  auto getAddress = [&](unsigned tile, unsigned i) {
+    const Stream &stream = (*streams)[i];
+    return stream.isDirect() ? stream.addresses[stream.boxOfTile[tile]]
+                             : stream.slots[states[i].slotOf[tile]];
   };
-  auto load = [&](unsigned tile) {
-    for (auto [i, stream] : llvm::enumerate(streams)) {
-      Value source = stream.sources[tile];
-      bool isNew = stream.reads && source && source != stream.loaded;
-      bool changes = isNew || (stream.writes && !stream.reads);
-      if (changes && tile > 0 && isDouble && stream.moves)
-        stream.slot ^= 1;
-      stream.slots.push_back(stream.slot);
-      if (!isNew)
-        continue;
-      wait(stream.stores[stream.slot]);
-      stream.loaded = source;
-      if (!isEmpty(source))
-        stream.load =
-            CopyOp::create(builder, loc, source, getView(stream, tile, i));
-    }
+  // Whether a tile has the buffer of a stream: not all read begins.
+  auto isUsed = [&](unsigned tile, unsigned i) {
+    const Stream &stream = (*streams)[i];
+    return i < launch.tiles.getAccesses().size() ||
+           !stream.boxes[stream.boxOfTile[tile]].empty();
   };
   SmallVector<SmallVector<Value>> loads(tiles.size());
   auto startLoads = [&](unsigned tile) {
-    load(tile);
-    for (Stream &stream : streams)
-      if (Value transfer = std::exchange(stream.load, Value()))
-        loads[tile].push_back(transfer);
+    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+      unsigned box = stream.boxOfTile[tile];
+      bool isNew = stream.reads && isUsed(tile, i) && state.box != box;
+      bool changes = isNew || (stream.writes && !stream.reads);
+      if (changes && tile > 0 && isDouble && stream.moves())
+        state.slot ^= 1;
+      state.slotOf.push_back(state.slot);
+      if (!isNew)
+        continue;
+      wait(state.stores[state.slot]);
+      state.box = box;
+      // A buffer that a tile only reads where it lies needs no transfer.
+      if (!stream.isDirect() || stream.writes)
+        load(number, program, stream, box, getAddress(tile, i),
+             getType(tile, i), loads[tile]);
+    }
   };
   startLoads(0);
   for (unsigned tile = 0; tile < tiles.size(); ++tile) {
@@ -466,24 +513,30 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
       wait(transfer);
     SmallVector<Value> buffers;
     func::FuncOp function = tileFunctions[tile]->function;
-    for (auto [i, stream] : llvm::enumerate(streams)) {
-      if (!stream.sources[tile] && i >= launch.tiles.getAccesses().size())
+    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+      if (!isUsed(tile, i))
         continue;
       if (stream.writes)
-        wait(stream.stores[stream.slots[tile]]);
-      buffers.push_back(getView(stream, tile, i));
+        wait(state.stores[state.slotOf[tile]]);
+      buffers.push_back(
+          getLocalView(program, getAddress(tile, i), getType(tile, i)));
     }
     RunOp::create(builder, loc, cast<FunctionOpInterface>(*function), buffers);
     program.scratch = std::max(program.scratch, tileFunctions[tile]->scratch);
-    for (auto [i, stream] : llvm::enumerate(streams))
-      if (stream.writes && !isEmpty(stream.sources[tile]))
-        stream.stores[stream.slots[tile]] =
-            CopyOp::create(builder, loc, buffers[i], stream.sources[tile]);
+    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+      if (!stream.writes || stream.isDirect() ||
+          getType(tile, i).getNumElements() == 0)
+        continue;
+      state.stores[state.slotOf[tile]] =
+          CopyOp::create(builder, loc, buffers[i],
+                         getTarget(number, program, stream,
+                                   stream.boxOfTile[tile], getType(tile, i)));
+    }
     if (!isDouble && hasNext)
       startLoads(tile + 1);
   }
-  for (Stream &stream : streams)
-    for (Value &transfer : stream.stores)
+  for (Transfers &state : states)
+    for (Value &transfer : state.stores)
       wait(transfer);
   if (!piece.releases.empty())
     ReleaseOp::create(builder, loc, int64_t(number), getPoints(piece.releases));
@@ -552,9 +605,9 @@ LogicalResult Scheduler::run() {
   if (failed(list))
     return failure();
   launches = std::move(*list);
-  if (failed(placePieces()) || failed(createFunctions()))
+  if (failed(placePieces()) || failed(createFunctions()) || failed(readHomes()))
     return failure();
-  findDependencies(launches, pieces, programs.size());
+  findDependencies(launches, pieces, programs.size(), *homes, bufferBytes);
   createPlan();
   for (auto [number, placed] : llvm::enumerate(pieces))
     for (const PlacedPiece &piece : placed)

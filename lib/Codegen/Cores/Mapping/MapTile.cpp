@@ -195,6 +195,8 @@ void MapTile::runOnOperation() {
         changed |= shrink(*choice, usable - scratch);
   }
   Builder builder(&getContext());
+  CoresDialect::ScratchAttrHelper(&getContext())
+      .setAttr(plan, builder.getI64IntegerAttr(scratch));
   for (auto [launch, choice] : llvm::zip_equal(*launches, ofLaunch)) {
     if (choice->tiling.bytes > usable - scratch) {
       reportOverflow(*choice, scratch, plan, *description);

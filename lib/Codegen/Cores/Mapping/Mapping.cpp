@@ -248,6 +248,15 @@ static int64_t countBoxes(const MappedLaunch &launch, unsigned access,
   return boxes;
 }
 
+double cores::getPieceBytes(const MappedLaunch &launch, unsigned access,
+                            ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                            const ManyCore &machine) {
+  SmallVector<int64_t> counts = getTileCounts(launch, piece, sizes);
+  return getTransferBytes(launch, access, getFirstTile(launch, piece, sizes),
+                          machine) *
+         double(countBoxes(launch, access, counts));
+}
+
 /// Returns the bytes that the box of a tile takes at most, for any begin.
 static int64_t getMaxBoxBytes(const MappedLaunch &launch, unsigned access,
                               ArrayRef<Interval> tile) {

@@ -83,6 +83,12 @@ int64_t getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
 double getTransferBytes(const MappedLaunch &launch, unsigned access,
                         ArrayRef<Interval> tile, const ManyCore &machine);
 
+/// Returns the bytes that all tiles of a piece transfer for an access, each
+/// time that the box changes.
+double getPieceBytes(const MappedLaunch &launch, unsigned access,
+                     ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                     const ManyCore &machine);
+
 /// Returns the bytes per second of all channels of the DRAM.
 double getDramBytesPerSecond(const ManyCore &machine);
 

@@ -58,9 +58,13 @@ def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {
     (T1) Sets `cores.partition` of each launch: the numbers of pieces along the
     parallel loops of its kernel. Their product is at most the number of cores.
     The pass chooses the numbers for which the largest of the times of the
-    computation, the DRAM and the network is least.
+    computation, the DRAM and the network is least. With `strategy=batch`, it
+    cuts only the outermost loop of each kernel, into as many pieces as there are
+    cores: a mapping without a search, for comparisons.
   }];
-  let options = machineOptions;
+  let options = machineOptions # [
+    Option<"strategy", "strategy", "std::string", /*default=*/"\"time\"",
+           "time, or batch">];
   let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
 }
 
@@ -81,9 +85,18 @@ def ReproMapPlace : Cores_MapPass<"repro-map-place"> {
   let description = [{
     Sets `cores.place` of each launch: the core of each piece, along a snake
     through the rows of the machine, so that neighbouring pieces lie on
-    neighbouring cores. All tensors lie in the DRAM.
+    neighbouring cores.
+
+    Sets `cores.home` of launches that write tensors which stay in the memories
+    of the cores that compute them, next to the buffers of tiles, until their
+    last use. The pass predicts the time that each tensor saves against transfers
+    to and from the DRAM, and chooses first those that save most for their bytes
+    and the number of launches that they outlast. With `homes=dram`, all tensors
+    lie in the DRAM.
   }];
-  let options = machineOptions;
+  let options = machineOptions # [
+    Option<"homes", "homes", "std::string", /*default=*/"\"cores\"",
+           "cores, or dram">];
   let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
 }
 
