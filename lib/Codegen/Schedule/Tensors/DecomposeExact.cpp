@@ -352,9 +352,7 @@ Value Decomposition::build() {
     return fold.getOutputs()[0];
   ContractionBody body = *getContraction(fold);
   ExactFactor x = getFactor(body.x.inputs[0]), y = getFactor(body.y.inputs[0]);
-  // Elements that occur in several windows have no digits of their own.
-  if (sumsBytes && x.map.isProjectedPermutation() &&
-      y.map.isProjectedPermutation())
+  if (sumsBytes)
     return contractBytes(b, fold, x, y, digits);
   SmallVector<Value> totals;
   if (digits == 2)

@@ -82,7 +82,8 @@ Value repro::getExactExponent(ImplicitLocOpBuilder &b, Value magnitude) {
 }
 
 namespace {
-/// What the magnitudes of a factor give, as tensors of the same shape.
+/// Numbers that follow from the magnitudes of a factor, as tensors of the same
+/// shape.
 struct Scales {
   /// Powers of two, as f32. Their product, which may exceed the range of f32,
   /// is 2^(w - e). Both are 0 if a magnitude is not finite.
@@ -128,16 +129,46 @@ static Scales getScales(ImplicitLocOpBuilder &b, const ExactFactor &factor,
   return {results[0], results[1], results[2]};
 }
 
-/// Returns the digits d0, d1, ... of a factor's integers q = d0 + 256 d1 + ...,
-/// each a tensor of i8. Their values are balanced, thus in [-128, 127].
-static ValueRange getDigits(ImplicitLocOpBuilder &b, const ExactFactor &factor,
-                            const Scales &scales, int64_t digits) {
-  auto type = cast<RankedTensorType>(factor.tensor.getType());
-  AffineMap rows = factor.getRowMap();
+namespace {
+/// The digits d0, d1, ... of a factor's integers q = d0 + 256 d1 + ..., each a
+/// tensor of i8. Their values are balanced, thus in [-128, 127].
+struct Digits {
+  SmallVector<Value> tensors;
+  AffineMap map; ///< from the dimensions of the fold
+};
+} // namespace
+
+/// An element that occurs in several windows has digits for each of them, since
+/// the windows may have different magnitudes.
+static Digits getDigits(ImplicitLocOpBuilder &b, FoldOp fold,
+                        const ExactFactor &factor, const Scales &scales,
+                        int64_t digits) {
+  // The dimensions of the fold that those of the new tensors are.
+  SmallVector<unsigned> dims;
+  unsigned numDims = factor.map.getNumDims();
+  if (factor.map.isProjectedPermutation()) {
+    for (AffineExpr expr : factor.map.getResults())
+      dims.push_back(cast<AffineDimExpr>(expr).getPosition());
+  } else {
+    for (unsigned dim = 0; dim < numDims; ++dim)
+      if (factor.map.isFunctionOfDim(dim))
+        dims.push_back(dim);
+  }
+  SmallVector<int64_t> extents = fold.getExtents(), shape;
+  SmallVector<AffineExpr> old, renumbered(numDims, b.getAffineConstantExpr(0));
+  for (unsigned dim : dims) {
+    renumbered[dim] = b.getAffineDimExpr(shape.size());
+    old.push_back(b.getAffineDimExpr(dim));
+    shape.push_back(extents[dim]);
+  }
+  auto renumber = [&](AffineMap map) {
+    return map.replaceDimsAndSymbols(renumbered, {}, dims.size(), 0);
+  };
+  AffineMap rows = renumber(factor.magnitudeMap);
   SmallVector<Type> bytes(digits, b.getI8Type());
-  return createElementwise(
-      b, type.getShape(), bytes, {factor.tensor, scales.first, scales.second},
-      {b.getMultiDimIdentityMap(type.getRank()), rows, rows},
+  ValueRange tensors = createElementwise(
+      b, shape, bytes, {factor.tensor, scales.first, scales.second},
+      {renumber(factor.map), rows, rows},
       [&](ImplicitLocOpBuilder &b, ValueRange arguments) {
         Type f32 = b.getF32Type(), i32 = b.getI32Type();
         Value scaled = arguments[0];
@@ -164,6 +195,8 @@ static ValueRange getDigits(ImplicitLocOpBuilder &b, const ExactFactor &factor,
         }
         return results;
       });
+  return {SmallVector<Value>(tensors),
+          AffineMap::get(numDims, 0, old, b.getContext())};
 }
 
 /// Returns T of (K4) for each result as an i64 tensor, which is unspecified if
@@ -180,11 +213,11 @@ static Value sumProducts(ImplicitLocOpBuilder &b, FoldOp fold,
       maps.push_back(indexing[index]);
     }
   unsigned first = inputs.size();
-  for (auto [factor, scale] : llvm::zip_equal(factors, scales))
-    for (Value digit : getDigits(b, *factor, scale, digits)) {
-      inputs.push_back(digit);
-      maps.push_back(factor->map);
-    }
+  for (auto [factor, scale] : llvm::zip_equal(factors, scales)) {
+    Digits parts = getDigits(b, fold, *factor, scale, digits);
+    inputs.append(parts.tensors);
+    maps.append(parts.tensors.size(), parts.map);
+  }
   Type i64 = b.getI64Type();
   auto resultType = cast<RankedTensorType>(fold->getResult(0).getType());
   Value init = fillTensor(b, resultType.getShape(), b.getI64IntegerAttr(0));

@@ -47,8 +47,7 @@ Value fillTensor(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
 Value getExactExponent(ImplicitLocOpBuilder &b, Value magnitude);
 
 /// Returns the results of an exact contraction without an empty loop. A fold
-/// adds the weighted products of bytes in i64, which gives T of (K4). The
-/// indexing maps of both factors are projected permutations.
+/// adds the weighted products of bytes in i64, which gives T of (K4).
 Value contractBytes(ImplicitLocOpBuilder &b, FoldOp fold, const ExactFactor &x,
                     const ExactFactor &y, int64_t digits);
 
