@@ -140,6 +140,8 @@ check-vectors: build
 fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/semantic.jsonl
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
+	$(BIN)/python test/fuzz/core_plans.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/core-plans.jsonl
+	$(BIN)/python test/fuzz/core_mutations.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/core-mutations.jsonl
 	$(BIN)/python test/fuzz/torch_modules.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/torch.jsonl
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
 	$(BIN)/python test/fuzz/changes.py --journal build/fuzz/changes.jsonl

@@ -16,6 +16,7 @@
 #include "Codegen/Cores/Lowering/EmitCores.h"
 #include "Codegen/Cores/Lowering/Passes.h"
 #include "Codegen/Cores/Mapping/Passes.h"
+#include "Codegen/Cores/Verification/Passes.h"
 #include "Pipelines/CPU.h"
 #include "Pipelines/Pipelines.h"
 #include "Target/ManyCore.h"
@@ -57,6 +58,7 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
   schedule.level = level.description;
   manager.addPass(createReproMapSchedule(schedule));
   manager.addPass(createReproVerifyCores());
+  manager.addPass(createReproVerifyCoreMapping());
 }
 
 /// Converts the kernels of a mapped program to the LLVM dialect.

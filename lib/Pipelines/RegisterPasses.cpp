@@ -10,6 +10,7 @@
 #include "Codegen/CPU/Passes.h"
 #include "Codegen/Cores/Lowering/Passes.h"
 #include "Codegen/Cores/Mapping/Passes.h"
+#include "Codegen/Cores/Verification/Passes.h"
 #include "Codegen/Functions/Passes.h"
 #include "Codegen/GPU/Passes.h"
 #include "Codegen/Schedule/Buffers/Passes.h"
@@ -86,6 +87,7 @@ void repro::registerPasses() {
     registerGPUPipelines();
     registerReproCoresLoweringPasses();
     registerReproCoresMappingPasses();
+    registerReproCoresVerificationPasses();
     registerReproCPUPasses();
     registerReproGPUPasses();
     registerReproConversionPasses();

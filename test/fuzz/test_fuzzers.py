@@ -10,6 +10,8 @@ import signal
 import time
 from pathlib import Path
 
+import core_mutations
+import core_plans
 import forked
 import in_process
 import pytest
@@ -37,6 +39,19 @@ def test_reader(reader: str) -> None:
 def test_canonical_programs() -> None:
     for result in forked.run(range(8 if EVERYTHING else 4), semantic.valid, semantic.LIMITS):
         assert not result.is_finding, result
+
+
+def test_programs_on_many_cores() -> None:
+    # The numbers stand for programs that were wrong or refused once, and for one whose check fails.
+    for result in forked.run((18, 52, 106, 619), core_plans.outcome, core_plans.LIMITS):
+        assert not result.is_finding, result
+
+
+def test_changed_plans_of_many_cores() -> None:
+    outcomes = dict(enumerate(r.outcome for r in forked.run(range(24), core_mutations.outcome, core_mutations.LIMITS)))
+    assert not [outcome for outcome in outcomes.values() if outcome.startswith("finding")], outcomes
+    for found in ("repro-verify-cores", "repro-verify-core-mapping", "same bits"):
+        assert any(found in outcome for outcome in outcomes.values()), outcomes
 
 
 @pytest.mark.parametrize("door", ["Trainer", "compile", "torch.compile"])

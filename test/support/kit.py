@@ -14,6 +14,7 @@ import numpy as np
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.base.numerics.formats import canonical, element_type, to_bits
 from repro_mlir.compilation import cpu
+from repro_mlir.execute.cores import CoresBackend
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
@@ -95,10 +96,20 @@ def bits_of(results: Sequence[np.ndarray], program: ParsedProgram) -> list[np.nd
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
     """Compiles a program and runs it `runs` times. Returns its outcome, which must be the same each time."""
-    known = read(program)
     artifact = _artifact(program, configuration.level)
     backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
+    return executed(executable, read(program), inputs, str(configuration), runs)
+
+
+def executed(
+    executable: CpuBackend | QemuBackend | CoresBackend,
+    known: ParsedProgram,
+    inputs: Sequence[np.ndarray],
+    what: str,
+    runs: int = 2,
+) -> Outcome:
+    """Runs compiled code `runs` times. Returns its outcome, which must be the same each time."""
     arrays = [public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
     # (V4) The NaNs of states must be canonical. The API ensures this, but here the runtime is called directly, and it
@@ -115,17 +126,17 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
         ]
         states, passed, results = ([place.array for place in group] for group in places)
         try:
-            outputs = executable.run(states, passed, results)
-            typed = zip([*states, *outputs], known.result_types, strict=True)
+            executable.run(states, passed, results)
+            typed = zip([*states, *results], known.result_types, strict=True)
             now: Outcome = [bits(value, kind) for value, kind in typed]
         except StepFailed as error:
             now = error
             _unchanged(states, old_states, "(E1) a failed step changed its state")
         _unchanged(passed, given, "a step changed its input")
         if not all(place.is_intact() for group in places for place in group):
-            raise Mismatch(f"{configuration}: a step wrote beside its buffers")
+            raise Mismatch(f"{what}: a step wrote beside its buffers")
         if outcome is not None:
-            compare(known, outcome, now, f"{configuration}: run {run} differs from run 0")
+            compare(known, outcome, now, f"{what}: run {run} differs from run 0")
         outcome = now
     assert outcome is not None
     return outcome

@@ -38,9 +38,9 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
 def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
   let summary = "prepare expanded kernels for the LLVM dialect";
   let description = [{
-    Sets the scratch buffer of each kernel to the static size in `launch.work`, so
-    that kernels can have bare pointers as arguments, and removes
-    `launch.access`, which LLVM IR does not have.
+    Sets the scratch buffer of each kernel to the static size in `launch.work`,
+    and gives buffers without elements rank 1, so that kernels can have bare
+    pointers as arguments. Removes `launch.access`, which LLVM IR does not have.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }

@@ -1001,5 +1001,18 @@ cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs()
     cores.acquire 0 count 1
     %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
     cores.wait %0
+
+// -----
+
+// Accepted: two buffers without elements share no byte, although they begin at the same one.
+
+#local = #cores.memory<local>
+func.func private @sort(memref<0xf32> {launch.access = #launch<access read>, llvm.noalias}, memref<0xf32> {launch.access = #launch<access write>, llvm.noalias}, memref<?xi8>, memref<1xi64>, index, index)
+
+cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %0 = launch.view %local[0] : memref<1024xi8, #local> to memref<0xf32, #local>
+    cores.run @sort(read %0, write %0) : memref<0xf32, #local>, memref<0xf32, #local>
   }
 }

@@ -6,12 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-finalize-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: gives
-// the scratch buffer of each kernel a static size, so that every buffer can
-// become a bare pointer.
+// the scratch buffer of each kernel a static size and buffers without elements
+// no strides of 0, so that every buffer can become a bare pointer.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Passes.h"
+#include "Codegen/Schedule/Buffers/Kernel.h"
 #include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Launch/IR/Launch.h"
 
@@ -32,6 +33,23 @@ struct FinalizeKernels
 };
 } // namespace
 
+/// Makes a buffer without elements an argument of rank 1. LLVM's lowering has
+/// no bare pointer for a stride of 0, which a buffer of 4 x 0 elements has.
+static void flattenEmpty(BlockArgument buffer, OpBuilder &builder) {
+  auto type = dyn_cast<MemRefType>(buffer.getType());
+  if (!type || !type.hasStaticShape() || type.getNumElements() != 0)
+    return;
+  int64_t offset;
+  FailureOr<SmallVector<int64_t>> strides = getStaticStrides(type, offset);
+  if (failed(strides))
+    return;
+  buffer.setType(MemRefType::get({0}, type.getElementType()));
+  auto cast =
+      memref::ReinterpretCastOp::create(builder, buffer.getLoc(), type, buffer,
+                                        offset, type.getShape(), *strides);
+  buffer.replaceAllUsesExcept(cast, cast);
+}
+
 void FinalizeKernels::runOnOperation() {
   for (auto kernel : getOperation().getOps<func::FuncOp>()) {
     if (kernel.isExternal() || !launch::KernelSignature::matches(kernel))
@@ -45,6 +63,9 @@ void FinalizeKernels::runOnOperation() {
     scratch.setType(MemRefType::get({bytes}, type.getElementType()));
     auto cast = memref::CastOp::create(builder, kernel.getLoc(), type, scratch);
     scratch.replaceAllUsesExcept(cast, cast);
+    for (BlockArgument argument : kernel.getBody().getArguments())
+      if (argument != scratch)
+        flattenEmpty(argument, builder);
     kernel.setFunctionType(builder.getFunctionType(
         kernel.getBody().getArgumentTypes(), kernel.getResultTypes()));
     // Removes attributes that the launch plan no longer needs and that LLVM IR

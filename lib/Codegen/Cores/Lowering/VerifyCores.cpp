@@ -494,6 +494,8 @@ LogicalResult PlanVerifier::accessRun(RunOp op, unsigned program) {
   };
   llvm::SmallMapVector<std::pair<int64_t, Type>, Use, 8> uses;
   for (auto [index, buffer] : llvm::enumerate(op.getBuffers())) {
+    if (cast<MemRefType>(buffer.getType()).getNumElements() == 0)
+      continue; // shares no byte with another buffer
     auto view = buffer.getDefiningOp<launch::ViewOp>();
     Use &use = uses[{view ? int64_t(view.getOffset()) : 0, buffer.getType()}];
     use.isWrite |= op.writes(index);

@@ -294,13 +294,28 @@ SmallVector<Interval> KernelTiles::getWhole() const {
 //===----------------------------------------------------------------------===//
 
 /// Returns the map of a tile's function before the begin of the box is
-/// subtracted: loops count from the begin of the tile.
+/// subtracted: loops count from the begin of the tile. The map is not
+/// simplified, since that replaces `(d0 + 8) mod 3` by a difference, whose
+/// bounds are not known.
 static AffineMap shiftLoops(AffineMap map, ArrayRef<Interval> tile) {
   SmallVector<AffineExpr> dims;
   for (auto [loop, range] : llvm::enumerate(tile))
     dims.push_back(getAffineDimExpr(loop, map.getContext()) + range.begin);
-  return simplifyAffineMap(
-      map.replaceDimsAndSymbols(dims, {}, map.getNumDims(), 0));
+  return map.replaceDimsAndSymbols(dims, {}, map.getNumDims(), 0);
+}
+
+/// Returns the sum of the first `numLoops` loops, which count from the begin of
+/// the tile, from the begin of the box.
+static AffineExpr getExpr(const KernelAccess::Linear &linear, unsigned numLoops,
+                          ArrayRef<Interval> tile, int64_t begin,
+                          MLIRContext *context) {
+  int64_t constant = linear.constant - begin;
+  AffineExpr sum = getAffineConstantExpr(0, context);
+  for (unsigned loop = 0; loop < numLoops; ++loop) {
+    constant += linear.coefficients[loop] * tile[loop].begin;
+    sum = sum + getAffineDimExpr(loop, context) * linear.coefficients[loop];
+  }
+  return sum + constant;
 }
 
 Box KernelTiles::getBox(unsigned number, ArrayRef<Interval> tile) const {
@@ -436,9 +451,11 @@ func::FuncOp KernelTiles::createTile(ArrayRef<Interval> tile,
         continue;
       AffineMap moved = shiftLoops(map, loops);
       SmallVector<AffineExpr> results;
-      for (auto [expr, range] :
-           llvm::zip_equal(moved.getResults(), boxes[access]))
-        results.push_back(simplifyAffineExpr(expr - range.begin, numLoops, 0));
+      for (auto [expr, range, linear] : llvm::zip_equal(
+               moved.getResults(), boxes[access], accesses[access].linear))
+        results.push_back(
+            linear ? getExpr(*linear, numLoops, loops, range.begin, context)
+                   : expr - range.begin);
       map = AffineMap::get(numLoops, 0, results, context);
     }
     part->setAttr("indexing_maps", builder.getAffineMapArrayAttr(maps));

@@ -23,6 +23,16 @@ func.func private @none(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memre
   return
 }
 
+// A buffer without elements gets rank 1, since LLVM's lowering has no bare pointer for a stride of 0.
+// CHECK: func.func @empty(%[[X:.*]]: memref<0xi32>, %{{.*}}: memref<0xi8>
+// CHECK: %[[SHAPED:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [4, 0], strides: [1, 1] : memref<0xi32> to memref<4x0xi32>
+// CHECK: memref.dim %[[SHAPED]]
+func.func private @empty(%x: memref<4x0xi32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index)
+    attributes {launch.work = #launch.work<items = 1, grain = 1, scratch_bytes = 0>} {
+  %size = memref.dim %x, %begin : memref<4x0xi32>
+  return
+}
+
 // A function without these arguments is not a kernel.
 // CHECK: func.func private @routine(f64) -> f64
 func.func private @routine(f64) -> f64
