@@ -24,10 +24,10 @@ void repro::registerTranslations() {
   // Translates the code of a module for the CPU level.
   auto translate = [](auto translateForLevel) {
     return [=](ModuleOp module, raw_ostream &stream) -> LogicalResult {
-      const Level *found = findLevel(level);
-      if (!found)
-        return module.emitError("unknown CPU level '")
-               << level << "', expected one of " << listLevels();
+      std::string error;
+      FailureOr<Level> found = getLevel(level, error);
+      if (failed(found))
+        return module.emitError(error);
       FailureOr<std::string> bytes =
           translateForLevel(module, *found, /*jobs=*/1);
       if (failed(bytes))

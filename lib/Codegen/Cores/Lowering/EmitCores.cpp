@@ -289,6 +289,10 @@ LogicalResult PlanTranslator::translateCode(const Level &level, unsigned jobs) {
       emitObjects(cast<ModuleOp>(op->getParentOp()), names, level, jobs);
   if (failed(objects))
     return failure();
+  plan.objects.assign(objects->begin(), objects->end());
+  // Code for the host is not the code of a core, whose bytes are not known.
+  if (!level.isMicrocontroller)
+    return success();
   llvm::StringMap<uint64_t> sizes;
   for (const std::string &object : *objects)
     if (llvm::Error error = addSizes(object, sizes))
@@ -296,7 +300,6 @@ LogicalResult PlanTranslator::translateCode(const Level &level, unsigned jobs) {
              << llvm::toString(std::move(error));
   for (sim::TileKernel &kernel : plan.kernels)
     kernel.codeBytes = sizes.lookup(kernel.name);
-  plan.objects.assign(objects->begin(), objects->end());
   return verifyCodeMemory();
 }
 
