@@ -25,12 +25,11 @@ static MlirStringRef toStringRef(StringRef text) {
   return mlirStringRefCreate(text.data(), text.size());
 }
 
-MlirLogicalResult reproCoresCompile(MlirModule module,
-                                    MlirStringRef machineName,
-                                    MlirStringRef levelName, unsigned jobs,
-                                    MlirStringCallback callback,
-                                    void *userData) {
-  ModuleOp op = unwrap(module);
+/// Calls `make` with a level, and passes its result to `callback`.
+template <typename Make>
+static MlirLogicalResult makeFor(ModuleOp op, MlirStringRef levelName,
+                                 MlirStringCallback callback, void *userData,
+                                 Make make) {
   std::string error;
   FailureOr<Level> level = getLevel(unwrap(levelName), error);
   if (failed(level))
@@ -38,11 +37,32 @@ MlirLogicalResult reproCoresCompile(MlirModule module,
   // (V2) The compiler evaluates constants with the CPU's float instructions, so
   // it needs the float environment of programs.
   ::repro_runtime::FloatEnvironment environment;
-  FailureOr<std::string> plan =
-      compileForCores(op, unwrap(machineName), *level, jobs);
-  if (succeeded(plan))
-    callback(toStringRef(*plan), userData);
-  return wrap(success(succeeded(plan)));
+  FailureOr<std::string> made = make(*level);
+  if (succeeded(made))
+    callback(toStringRef(*made), userData);
+  return wrap(success(succeeded(made)));
+}
+
+MlirLogicalResult reproCoresCompile(MlirModule module,
+                                    MlirStringRef machineName,
+                                    MlirStringRef levelName, unsigned jobs,
+                                    MlirStringCallback callback,
+                                    void *userData) {
+  ModuleOp op = unwrap(module);
+  return makeFor(op, levelName, callback, userData, [&](const Level &level) {
+    return compileForCores(op, unwrap(machineName), level, jobs);
+  });
+}
+
+MlirLogicalResult reproCoresDescribe(MlirModule module,
+                                     MlirStringRef machineName,
+                                     MlirStringRef levelName,
+                                     MlirStringCallback callback,
+                                     void *userData) {
+  ModuleOp op = unwrap(module);
+  return makeFor(op, levelName, callback, userData, [&](const Level &level) {
+    return describeForCores(op, unwrap(machineName), level);
+  });
 }
 
 ReproLoadedCorePlan reproLoadedCorePlanCreate(MlirStringRef plan,

@@ -15,6 +15,7 @@
 
 #include "Codegen/Cores/Lowering/EmitCores.h"
 #include "Codegen/Cores/Lowering/Passes.h"
+#include "Codegen/Cores/Mapping/Description.h"
 #include "Codegen/Cores/Mapping/Passes.h"
 #include "Codegen/Cores/Verification/Passes.h"
 #include "Pipelines/CPU.h"
@@ -27,8 +28,9 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
-                                        StringRef machine, const Level &level) {
+void mlir::repro::buildCoresPlacePipeline(OpPassManager &manager,
+                                          StringRef machine,
+                                          const Level &level) {
   // A fused kernel has no tiles: its operations share blocks of rows, or
   // registers.
   ScheduleOptions options;
@@ -53,6 +55,11 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
   ReproMapPlaceOptions place;
   place.machine = machine.str();
   manager.addPass(createReproMapPlace(place));
+}
+
+void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
+                                        StringRef machine, const Level &level) {
+  buildCoresPlacePipeline(manager, machine, level);
   ReproMapScheduleOptions schedule;
   schedule.machine = machine.str();
   schedule.level = level.description;
@@ -86,6 +93,22 @@ FailureOr<std::string> mlir::repro::compileForCores(ModuleOp canonical,
       failed(verify(*module)))
     return failure();
   return translateToCorePlan(*module, level, jobs);
+}
+
+FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
+                                                     StringRef machine,
+                                                     const Level &level) {
+  OwningOpRef<ModuleOp> module = canonical.clone();
+  std::string error;
+  FailureOr<ManyCore> description = getManyCore(machine, error);
+  if (failed(description))
+    return module->emitError(error);
+  PassManager manager(module->getContext(), ModuleOp::getOperationName());
+  buildCoresPlacePipeline(manager, machine, level);
+  if (failed(manager.run(*module)))
+    return failure();
+  return cores::describeMapping(*module->getOps<launch::PlanOp>().begin(),
+                                *description, level.description);
 }
 
 namespace {

@@ -15,6 +15,11 @@
 
 namespace mlir::repro {
 
+/// The first part of the pipeline `cores-map`: a launch plan, each launch of
+/// which has its pieces, tiles and cores.
+void buildCoresPlacePipeline(OpPassManager &manager, StringRef machine,
+                             const Level &level);
+
 /// Pipeline `cores-map`: maps a canonical program onto a machine of many cores,
 /// whose name or file is given. The result is a verified `cores.plan` and
 /// kernel functions.
@@ -26,6 +31,12 @@ void buildCoresMapPipeline(OpPassManager &manager, StringRef machine,
 /// are emitted as diagnostics. Up to `jobs` threads generate code.
 FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
                                        const Level &level, unsigned jobs);
+
+/// Maps a copy of a canonical program, without making the programs of the
+/// cores, and describes the mapping (see describeMapping). Errors are emitted
+/// as diagnostics.
+FailureOr<std::string> describeForCores(ModuleOp canonical, StringRef machine,
+                                        const Level &level);
 
 /// Registers `cores-map` and `cores`, which also lowers the kernels.
 void registerCoresPipelines();

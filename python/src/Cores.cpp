@@ -15,21 +15,42 @@ namespace nb = nanobind;
 
 namespace {
 
-nb::bytes compile(MlirModule module, const std::string &machine,
-                  const std::string &level, unsigned jobs) {
-  std::string plan;
+/// Returns the text that `make` passes to a callback. Raises ValueError with
+/// the first error.
+template <typename Make>
+std::string take(MlirModule module, Make make) {
+  std::string text;
   MlirLogicalResult result;
   FirstError error(mlirModuleGetContext(module));
   {
     nb::gil_scoped_release release;
-    result = reproCoresCompile(
-        module, mlirStringRefCreate(machine.data(), machine.size()),
-        mlirStringRefCreate(level.data(), level.size()), jobs, append, &plan);
+    result = make(&text);
   }
   if (mlirLogicalResultIsFailure(result))
     throw nb::value_error(error.message.empty() ? "compilation failed"
                                                 : error.message.c_str());
+  return text;
+}
+
+MlirStringRef toRef(const std::string &text) {
+  return mlirStringRefCreate(text.data(), text.size());
+}
+
+nb::bytes compile(MlirModule module, const std::string &machine,
+                  const std::string &level, unsigned jobs) {
+  std::string plan = take(module, [&](std::string *text) {
+    return reproCoresCompile(module, toRef(machine), toRef(level), jobs, append,
+                             text);
+  });
   return nb::bytes(plan.data(), plan.size());
+}
+
+std::string describe(MlirModule module, const std::string &machine,
+                     const std::string &level) {
+  return take(module, [&](std::string *text) {
+    return reproCoresDescribe(module, toRef(machine), toRef(level), append,
+                              text);
+  });
 }
 
 class PyLoadedCorePlan {
@@ -102,6 +123,10 @@ void bindCores(nb::module_ &m) {
         nb::arg("level"), nb::arg("jobs") = 1,
         "Maps a canonical module onto a machine of many cores; the result is a "
         "core plan. Raises ValueError with the first error.");
+  m.def("describe_cores", &describe, nb::arg("module"), nb::arg("machine"),
+        nb::arg("level"),
+        "Maps a canonical module onto a machine of many cores, and describes "
+        "the mapping as JSON. Raises ValueError with the first error.");
   nb::class_<PyLoadedCorePlan>(
       m, "LoadedCorePlan",
       "A core plan in a simulator. Raises ValueError if the plan is damaged or "

@@ -19,7 +19,7 @@ _TASKS = {
     "train and run": ("train", "compile", "inputs", "run", "run_bundle", "serve"),
     "verify": ("verify", "attest", "dispute"),
     "examine": ("inspect", "diff", "determinism", "check_resume"),
-    "compare precisions, predict times": ("precision", "roofline"),
+    "compare precisions, predict times": ("precision", "roofline", "map"),
     "this machine, other libraries": ("doctor", "targets", "certify_device", "vectors", "cache", "completion"),
 }
 """The modules of the commands by task, in the order in which the help lists them."""

@@ -14,6 +14,7 @@ from repro_mlir.sandbox.requests import (
     compile_cores,
     compile_device,
     compile_native,
+    describe_cores,
     import_module,
     interpret,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "compile_cores",
     "compile_device",
     "compile_native",
+    "describe_cores",
     "import_module",
     "interpret",
 ]

@@ -90,6 +90,13 @@ def compile_cores(data: bytes, machine: str, level: str) -> bytes:
     )
 
 
+def describe_cores(data: bytes, machine: str, level: str) -> bytes:
+    """Runs `compilation.cores.describe` in a child process. Raises ReproError for any failure."""
+    return _SERVER.ask(
+        "describe_cores", data, limits().compile_seconds, f"mapped onto {machine}", machine=machine, level=level
+    )
+
+
 def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
     """Runs `compilation.device_code.compile_data` in a child process. Raises ReproError for any failure."""
     return _SERVER.ask(

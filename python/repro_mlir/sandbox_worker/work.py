@@ -145,6 +145,14 @@ def compile_cores(data: bytes, *, machine: str, level: str) -> bytes:
     return compile(data, machine, level)
 
 
+def describe_cores(data: bytes, *, machine: str, level: str) -> bytes:
+    """Maps a program onto a machine of many cores; returns the description of the mapping as JSON. Raises CompileError
+    with the first error of the compiler."""
+    from repro_mlir.compilation.cores import describe
+
+    return describe(data, machine, level).encode()
+
+
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Compiles a program for a GPU; returns the code in the format of the cache. Raises ReproError if the compilation
     fails."""
@@ -177,6 +185,7 @@ WORK: dict[str, Callable[..., bytes]] = {
     "compile_native": compile_native,
     "analyze_native": analyze_native,
     "compile_cores": compile_cores,
+    "describe_cores": describe_cores,
     "compile_device": compile_device,
     "interpret": interpret,
 }

@@ -1001,6 +1001,8 @@ cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs()
     cores.acquire 0 count 1
     %0 = cores.copy %r to %l : memref<4xf32, #remote> to memref<4xf32, #local>
     cores.wait %0
+  }
+}
 
 // -----
 

@@ -94,9 +94,9 @@ static void addPlaces(Location location, Names &places) {
   });
 }
 
-/// Writes a tab and at most four of the names. Control characters, which could
-/// end the line or the field, become spaces.
-static void write(raw_ostream &stream, const Names &names) {
+/// Returns at most four of the names. Control characters, which could end the
+/// line or the field of a description, become spaces.
+static std::string getText(const Names &names) {
   constexpr size_t kMost = 4;
   std::string text = llvm::join(ArrayRef(names).take_front(kMost), ", ");
   if (names.size() > kMost)
@@ -104,7 +104,20 @@ static void write(raw_ostream &stream, const Names &names) {
   for (char &each : text)
     if (llvm::isASCII(each) && !llvm::isPrint(each))
       each = ' ';
-  stream << '\t' << text;
+  return text;
+}
+
+std::string mlir::repro::describeOperations(func::FuncOp kernel) {
+  Names functions;
+  for (Operation &operation : kernel.getOps())
+    addOperation(operation, functions);
+  return getText(functions);
+}
+
+std::string mlir::repro::describePlaces(Location location) {
+  Names places;
+  addPlaces(location, places);
+  return getText(places);
 }
 
 std::string mlir::repro::describeKernels(ModuleOp module) {
@@ -119,15 +132,12 @@ std::string mlir::repro::describeKernels(ModuleOp module) {
         stream << ' ' << launch::stringifyAccess(*access) << ':'
                << getBytes(buffer);
     }
-    Names functions, places;
-    for (Operation &operation : kernel.getOps()) {
-      addOperation(operation, functions);
+    Names places;
+    for (Operation &operation : kernel.getOps())
       operation.walk(
           [&](Operation *inner) { addPlaces(inner->getLoc(), places); });
-    }
-    write(stream, functions);
-    write(stream, places);
-    stream << '\n';
+    stream << '\t' << describeOperations(kernel) << '\t' << getText(places)
+           << '\n';
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #ifndef REPRO_CODEGEN_CPU_ANALYSIS_KERNELDESCRIPTIONS_H
 #define REPRO_CODEGEN_CPU_ANALYSIS_KERNELDESCRIPTIONS_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::repro {
@@ -19,6 +20,12 @@ namespace mlir::repro {
 /// - the operations that the kernel computes;
 /// - the modules, parameters or source lines that these operations come from.
 std::string describeKernels(ModuleOp module);
+
+/// Returns the operations that a kernel computes.
+std::string describeOperations(func::FuncOp kernel);
+
+/// Returns the modules, parameters or source lines in a location.
+std::string describePlaces(Location location);
 
 } // namespace mlir::repro
 

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Codegen/Cores/Mapping/Passes.h"
+#include "DramLayout.h"
 #include "Homes.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -301,6 +302,8 @@ void MapPlace::runOnOperation() {
   FailureOr<std::vector<MappedLaunch>> launches = listLaunches(plan);
   if (failed(launches))
     return signalPassFailure();
+  if (failed(verifyDram(plan, *description)))
+    return signalPassFailure();
   SmallVector<int64_t> snake = listSnake(*description);
   Builder builder(&getContext());
   for (const MappedLaunch &launch : *launches) {
@@ -309,8 +312,8 @@ void MapPlace::runOnOperation() {
         launch.tiles.getAxes().size(), "repro-map-partition");
     if (failed(partition))
       return signalPassFailure();
-    size_t pieces = launch.listPieces(*partition).size();
-    if (pieces > snake.size()) {
+    int64_t pieces = launch.countPieces(*partition);
+    if (pieces > int64_t(snake.size())) {
       launch.dispatch.emitOpError("expected at most ")
           << snake.size() << " pieces, one for each core of '"
           << description->name << "', got " << pieces;

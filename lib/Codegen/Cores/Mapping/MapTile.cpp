@@ -154,7 +154,7 @@ void MapTile::runOnOperation() {
       continue;
     choice.launch = &launch;
     choice.piece = launch.getLargestPiece(*partition);
-    choice.numPieces = launch.listPieces(*partition).size();
+    choice.numPieces = launch.countPieces(*partition);
     if (launch.isEmpty()) {
       choice.tiling.sizes.assign(partition->size(), 1);
       continue;

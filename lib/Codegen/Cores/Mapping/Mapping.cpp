@@ -73,6 +73,14 @@ MappedLaunch::listPieces(ArrayRef<int64_t> partition) const {
              getPieceSizes(tiles, partition));
 }
 
+int64_t MappedLaunch::countPieces(ArrayRef<int64_t> partition) const {
+  int64_t pieces = 1;
+  for (auto [loop, size] :
+       llvm::zip_equal(tiles.getAxes(), getPieceSizes(tiles, partition)))
+    pieces *= llvm::divideCeil(tiles.getExtents()[loop], size);
+  return pieces;
+}
+
 SmallVector<SmallVector<Interval>>
 MappedLaunch::listTiles(ArrayRef<Interval> piece,
                         ArrayRef<int64_t> sizes) const {
@@ -331,23 +339,30 @@ static double getPieceSeconds(const MappedLaunch &launch,
 /// time.
 static constexpr double kLeastGain = 0.97;
 
+Tiling cores::getTiling(const MappedLaunch &launch, const KernelCost &cost,
+                        ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                        int64_t numPieces, int64_t budget,
+                        const ManyCore &machine) {
+  Tiling tiling;
+  bool isDouble = true;
+  tiling.bytes = getBufferBytes(launch, piece, sizes, true, machine);
+  if (tiling.bytes > budget) {
+    isDouble = false;
+    tiling.bytes = getBufferBytes(launch, piece, sizes, false, machine);
+  }
+  tiling.seconds =
+      getPieceSeconds(launch, cost, piece, sizes, numPieces, isDouble, machine);
+  tiling.sizes.assign(sizes.begin(), sizes.end());
+  return tiling;
+}
+
 Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
                            int64_t numPieces, int64_t budget,
                            const ManyCore &machine) {
   KernelCost cost(launch.tiles, machine);
   ArrayRef<unsigned> axes = launch.tiles.getAxes();
-  auto evaluate = [&](SmallVector<int64_t> sizes) {
-    Tiling tiling;
-    bool isDouble = true;
-    tiling.bytes = getBufferBytes(launch, piece, sizes, true, machine);
-    if (tiling.bytes > budget) {
-      isDouble = false;
-      tiling.bytes = getBufferBytes(launch, piece, sizes, false, machine);
-    }
-    tiling.seconds = getPieceSeconds(launch, cost, piece, sizes, numPieces,
-                                     isDouble, machine);
-    tiling.sizes = std::move(sizes);
-    return tiling;
+  auto evaluate = [&](ArrayRef<int64_t> sizes) {
+    return getTiling(launch, cost, piece, sizes, numPieces, budget, machine);
   };
   SmallVector<int64_t> sizes;
   for (unsigned loop : axes)

@@ -32,6 +32,8 @@ struct MappedLaunch {
   /// Each axis is cut into ranges of equal sizes, apart from the last one.
   SmallVector<SmallVector<Interval>>
   listPieces(ArrayRef<int64_t> partition) const;
+  /// Returns the number of these pieces.
+  int64_t countPieces(ArrayRef<int64_t> partition) const;
   /// Returns the tiles of a piece in the order of their runs. `sizes` has the
   /// extent of a tile along each axis.
   SmallVector<SmallVector<Interval>> listTiles(ArrayRef<Interval> piece,
@@ -71,6 +73,12 @@ struct Tiling {
 /// smallest tile if none fits.
 Tiling chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
                     int64_t numPieces, int64_t budget, const ManyCore &machine);
+
+/// Returns the bytes and the predicted time of a piece that is cut into tiles
+/// of the given sizes.
+Tiling getTiling(const MappedLaunch &launch, const KernelCost &cost,
+                 ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                 int64_t numPieces, int64_t budget, const ManyCore &machine);
 
 /// Returns the bytes of the buffers of a tiled piece in the core's memory: two
 /// of each buffer that changes from tile to tile if `isDouble`.

@@ -1,0 +1,44 @@
+//===- ChipTraffic.h - Bytes between chips ----------------------*- C++ -*-===//
+//
+// Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef REPRO_CODEGEN_CORES_MAPPING_CHIPTRAFFIC_H
+#define REPRO_CODEGEN_CORES_MAPPING_CHIPTRAFFIC_H
+
+#include "DramLayout.h"
+#include "Target/ManyCore.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace mlir::repro::cores {
+
+/// The bytes that move between the DRAM of each chip and the cores of each
+/// chip, and the least time that they need.
+class ChipTraffic {
+public:
+  explicit ChipTraffic(const ManyCore &machine) : machine(machine) {}
+
+  /// Adds bytes of a tensor that the cores of a chip read or write. They come
+  /// from all parts of the tensor.
+  void add(const DramTensor &tensor, int64_t chip, double bytes, bool reads);
+  void add(const ChipTraffic &other);
+
+  double getBytes() const;
+  /// Returns the seconds of the busiest chip's channels.
+  double getDramSeconds() const;
+  /// Returns the seconds of the links between chips: those of the busiest chip,
+  /// and those of the busiest cut between two columns or rows of chips.
+  double getLinkSeconds() const;
+
+private:
+  const ManyCore &machine;
+  llvm::DenseMap<std::pair<int64_t, int64_t>, double> bytes; ///< (from, to)
+  llvm::DenseMap<int64_t, double> dram;                      ///< by chip
+};
+
+} // namespace mlir::repro::cores
+
+#endif // REPRO_CODEGEN_CORES_MAPPING_CHIPTRAFFIC_H

@@ -1,0 +1,138 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The mapping of a step onto a machine of many cores, and its simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.base.progress import working
+from repro_mlir.compilation.cores import cached_compile, cached_description, machine_text
+from repro_mlir.execute.arguments import Arguments, readable
+from repro_mlir.execute.cores import CoresBackend
+from repro_mlir.program import Program
+from repro_mlir.roofline.cores.least_memory import error_with_least_memory
+
+BOUNDS = ("compute", "dram", "bisection")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The launches of one operation that come from the same modules or source lines.
+
+    Attributes:
+      operation: what the launches compute, such as `contraction` or `mulf, addf`.
+      source: the modules, parameters or source lines; empty if the program names none.
+      launches: their number.
+      cores: the number of cores of the launch with the most cores.
+      memory: the bytes of a core's data memory that the launch with the most bytes uses.
+      cycles: of all cores.
+      dram_bytes: the bytes that are read from and written to the DRAM.
+      seconds: the predicted time.
+      bounds: the least time by "compute", "dram" and "bisection".
+    """
+
+    operation: str
+    source: str
+    launches: int
+    cores: int
+    memory: int
+    cycles: float
+    dram_bytes: float
+    seconds: float
+    bounds: dict[str, float]
+
+    @property
+    def bound(self) -> str:
+        """The bound that is reached last."""
+        return max(self.bounds, key=lambda name: self.bounds[name])
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A step that is mapped onto a machine.
+
+    Attributes:
+      data: the description of the mapping (docs/guides/many-cores.md).
+      simulated: the report of the simulated step; None if the step was not simulated.
+    """
+
+    data: dict[str, Any]
+    simulated: dict[str, Any] | None = None
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The phases of the step in the order of their first launches."""
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for launch in self.data["launches"]:
+            found.setdefault((launch["operation"], launch["source"]), []).append(launch)
+        return [
+            Phase(
+                operation,
+                source,
+                len(launches),
+                max(each["cores"] for each in launches),
+                max(each["memory"] for each in launches),
+                sum(each["cycles"] for each in launches),
+                sum(each["dram_bytes"] for each in launches),
+                sum(each["seconds"] for each in launches),
+                {name: sum(each["bounds"][name] for each in launches) for name in BOUNDS},
+            )
+            for (operation, source), launches in found.items()
+        ]
+
+    @property
+    def dram(self) -> dict[str, int]:
+        """The bytes of the tensors by their kind."""
+        kinds = dict.fromkeys(("state", "input", "output", "temporary", "constant"), 0)
+        for tensor in self.data["tensors"]:
+            kinds[tensor["kind"]] += tensor["bytes"]
+        return kinds
+
+
+def map_step(program: Program, machine: str) -> Mapping:
+    """Maps the step of a program onto a machine, whose name or file is given, without making the programs of the cores.
+
+    Raises:
+      ReproError: there is no such machine, or the step does not fit; the message names the least data memory of a core
+        with which it fits.
+    """
+    machine_text(machine)
+    try:
+        with working(f"mapping onto {machine}"):
+            return Mapping(cached_description(program.data, machine, untrusted=program.untrusted))
+    except ReproError as error:
+        # Errors of a child process are not CompileErrors.
+        with working(f"searching for a machine like {machine} that is large enough"):
+            raise error_with_least_memory(program, machine, error) from None
+
+
+def simulate(
+    mapping: Mapping, program: Program, machine: str, inputs: Sequence[np.ndarray], timeline: bool = False
+) -> Mapping:
+    """Returns the mapping with the report of a simulated step, which begins with the initial state.
+
+    Args:
+      timeline: whether the report contains the timeline of each core.
+    Raises:
+      ReproError: the program has no initial state, or the plan does not fit the machine.
+      StepFailed: a check of the step fails.
+    """
+    states = [*program.initial_state().values()]
+    try:
+        with working(f"making the programs of the cores of {machine}"):
+            backend = CoresBackend(cached_compile(program.data, machine, untrusted=program.untrusted))
+    except (CompileError, ValueError) as error:
+        raise ReproError(f"cannot simulate the step on {machine}: {error}") from None
+    backend.timeline = timeline
+    backend.load(states)
+    outputs = [kind.empty() for kind in program.outputs]
+    with working("simulating a step"):
+        backend.step([readable(array) for array in Arguments(program).inputs(inputs)], outputs)
+    return Mapping(mapping.data, backend.report)

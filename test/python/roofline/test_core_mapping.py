@@ -1,0 +1,144 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tests mappings onto machines of many cores: their numbers against the simulator, steps that do not fit, the command
+and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repro_mlir.base.errors import ReproError
+from repro_mlir.cli.main import main
+from repro_mlir.roofline.cores import Mapping, map_step, mapping_page, simulate
+from support.browser import check_structure, different_rows, needs_browser
+from support.predicted import doubled, product, program_of
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"
+
+
+def machine(folder: Path, **sections: dict[str, Any]) -> str:
+    """Writes a machine like tiny-2x2 with other numbers, and returns the path of its file."""
+    changed = {
+        section: {name: {"value": value, "source": "a test"} for name, value in numbers.items()}
+        for section, numbers in sections.items()
+    }
+    path = folder / "machine.json"
+    path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", **changed}))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def mapping() -> Mapping:
+    """Products of matrices of 70 x 70 elements, a number that pieces and tiles do not divide."""
+    program = program_of(product(70, twice=True))
+    x = np.full((70, 70), 0.5, np.float32)
+    return simulate(map_step(program, "tiny-2x2"), program, "tiny-2x2", [x, x], timeline=True)
+
+
+def test_a_mapping_predicts_what_is_simulated(mapping: Mapping) -> None:
+    """The bytes are equal, and no bound exceeds the simulated time."""
+    data, report = mapping.data, mapping.simulated
+    assert report is not None
+    simulated = sum(link["bytes"] for link in report["links"] if link["kind"] == "channel")
+    assert sum(each["dram_bytes"] for each in data["launches"]) == simulated
+    # The simulator rounds the cycles of a run up.
+    busy = {(x, y): seconds for x, y, seconds in data["cores"]}
+    for core in report["cores"]:
+        assert 0.99 * core["run"] < busy[tuple(core["at"])] <= core["run"]
+    for name, seconds in data["bounds"].items():
+        assert 0 < seconds <= report["bounds"][name] * (1 + 1e-9)
+    assert data["bound_seconds"] <= report["seconds"]
+    assert data["bound_seconds"] <= data["seconds"]
+
+
+def test_the_parts_of_a_mapping_add_up(mapping: Mapping) -> None:
+    data = mapping.data
+    clock = 1e8
+    assert sum(each["cycles"] for each in data["launches"]) == pytest.approx(
+        sum(seconds for _, _, seconds in data["cores"]) * clock
+    )
+    assert sum(each.seconds for each in mapping.phases) == pytest.approx(data["seconds"])
+    assert sum(each.launches for each in mapping.phases) == len(data["launches"])
+    assert mapping.dram["input"] == 2 * 4 * 70 * 70 and mapping.dram["output"] == 4 * 70 * 70
+    assert all(0 < each["memory"] <= data["data_bytes"] for each in data["launches"])
+    products = [each for each in mapping.phases if each.operation == "contraction"]
+    assert sum(each.launches for each in products) == 2
+
+
+def test_the_least_memory_of_a_step_that_does_not_fit(tmp_path: Path) -> None:
+    """With 1,024 bytes less than the least number, the step does not fit."""
+    program = program_of(product(1024))
+    small = machine(tmp_path, core={"data_bytes": 8192})
+    with pytest.raises(ReproError, match="expected an operation whose smallest tile fits into the 8192") as raised:
+        map_step(program, small)
+    found = re.search(r"fits if each core of this machine has ([\d,]+) data bytes, and no number", str(raised.value))
+    assert found and "use a machine" not in str(raised.value)
+    least = int(found[1].replace(",", ""))
+    assert map_step(program, machine(tmp_path, core={"data_bytes": least})).data["data_bytes"] == least > 8192
+    with pytest.raises(ReproError, match="expected an operation whose smallest tile"):
+        map_step(program, machine(tmp_path, core={"data_bytes": least - 1024}))
+
+
+def test_the_least_number_of_chips_of_a_step_that_does_not_fit(tmp_path: Path) -> None:
+    program = program_of(doubled(1 << 20))
+    links = {"link_bytes_per_second": 1e9, "link_latency_seconds": 1e-6}
+    error = (
+        r"fit into the 2097152 bytes of DRAM of '.*': they take 4194304 bytes, of which 'x' take 4194304; "
+        r"use a machine of at least 2 chips \(8 cores\)"
+    )
+    with pytest.raises(ReproError, match=error):
+        map_step(program, machine(tmp_path, dram={"bytes": 1 << 21}))
+    several = machine(tmp_path, dram={"bytes": 1 << 21}, chips={"columns": 2, "rows": 1, **links})
+    data = map_step(program, several).data
+    assert data["cores_available"] == 8
+    # Each chip has half of the state, and so does the other one: a quarter of the bytes crosses in each direction and
+    # for each of reading and writing.
+    crossing = 2 * (1 << 22) / 4
+    assert data["bounds"]["bisection"] == pytest.approx(crossing / 1e9, rel=0.01)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, page = tmp_path / "step.repro", tmp_path / "page.html"
+    program_of(product(24)).save(program)
+    assert main(["map", str(program), "--machine", "tiny-2x2", "--html", str(page)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "machine    tiny-2x2: 4 cores on 1 chip"
+    assert any(line.startswith("code       not checked") for line in lines) and lines[-1] == f"page       {page}"
+    assert any("  contraction" in line for line in lines)
+    check_structure(page.read_text())
+    assert main(["map", str(program), "--machine", "tiny-2x2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["simulated"] is None and found["phases"][0]["bound"] in ("compute", "dram", "bisection")
+    assert main(["map", str(program), "--machine", "tiny-2x2", "--simulate"]) == 2
+    assert "expected a script with --simulate" in capsys.readouterr().err
+    assert main(["map", str(program), "--machine", "tiny-3x3"]) == 2
+    assert "tiny-3x3" in capsys.readouterr().err
+
+
+@pytest.fixture
+def page(mapping: Mapping, tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    hostile = {**mapping.data, "machine": HOSTILE}
+    path.write_text(mapping_page(f"a{HOSTILE}.py", Mapping(hostile, mapping.simulated)))
+    return path
+
+
+def test_the_page_of_a_mapping(page: Path) -> None:
+    text = page.read_text()
+    check_structure(text)
+    (embedded,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    found = json.loads(embedded)
+    assert found["machine"] == HOSTILE and found["simulated"]["left_out"] == 0
+    assert {kind for kind, *_ in found["simulated"]["timeline"]} >= {"run", "transfer"}
+    assert "<img" not in text and "\u202e" not in text
+
+
+@needs_browser
+def test_the_browser_draws_the_mapping(page: Path) -> None:
+    assert different_rows(page, 1280, 2000) > 300
