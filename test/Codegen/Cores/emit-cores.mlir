@@ -24,7 +24,7 @@ func.func private @tile(%x: memref<2x4xf32> {launch.access = #launch<access read
 // CHECK-NEXT: output 'y' i8 [8]
 // CHECK-NEXT: arena 64 constants 32
 // CHECK-NEXT: message 'no good'
-// CHECK-NEXT: kernel tile items {{[1-9][0-9]*}} scratch 0 code {{[1-9][0-9]*}} cycles 96 buffers 32:1 32:3
+// CHECK-NEXT: kernel tile items {{[1-9][0-9]*}} scratch 0 code 0 cycles 96 buffers 32:1 32:3
 cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32> {repro.name = "s"}) inputs(%x: memref<2x4xf32>)
     outputs(%y: memref<8xi8> {repro.name = "y"}) arena(%a: memref<64xi8>) messages ["no good"] {
   %c = launch.constant dense<1.0> : tensor<2x4xf32> as memref<2x4xf32>
