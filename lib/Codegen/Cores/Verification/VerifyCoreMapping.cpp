@@ -246,6 +246,10 @@ Buffer MappingVerifier::locate(Program &program, Value buffer) {
   }
   if (isLocal(type))
     return {&program.local, offset, getLayout(type), false};
+  if (auto remote = buffer.getDefiningOp<RemoteOp>())
+    return {
+        &programs[indices.at({remote.getCore()[0], remote.getCore()[1]})].local,
+        offset, getLayout(type), false};
   unsigned root = rootOf.lookup(buffer);
   return {&dram[root], offset, getLayout(type), root < plan.getNumStates()};
 }
