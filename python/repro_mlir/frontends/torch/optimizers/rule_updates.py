@@ -12,6 +12,7 @@ import functools
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from repro_mlir.base.numerics.tensors import TensorType
@@ -66,7 +67,7 @@ class RuleUpdate:
                 slots[key] = self._counter(group, parameter, key, taken)
                 continue
             value = state.get(key)
-            initial = (torch.zeros_like(parameter) if value is None else value).detach().clone()
+            initial = _zeros_like(parameter) if value is None else value.detach().clone()
             slots[key] = f"optimizer.{name}.{key}"
             start = initial if value is None else None
             self.slots.append(Slot(slots[key], [parameter], key, "tensor", initial, start))
@@ -154,3 +155,10 @@ def _updated(
     number = dict(zip(names, values[len(slots) :], strict=True))
     after = rule.update(slots, parameter, gradient.to(parameter.dtype), number)
     return [after, *slots.values()]
+
+
+def _zeros_like(parameter: torch.Tensor) -> torch.Tensor:
+    """Returns zeros that take no memory until they are written: `np.zeros` does not touch its pages, as `torch.zeros`
+    does."""
+    data = torch.from_numpy(np.zeros(parameter.numel() * parameter.element_size(), np.uint8))
+    return data.view(parameter.dtype).reshape(parameter.shape)
