@@ -17,7 +17,9 @@
 #include "Codegen/CPU/Analysis/KernelDescriptions.h"
 #include "Mapping.h"
 #include "MeshTraffic.h"
+#include "Tensors.h"
 
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -56,6 +58,7 @@ public:
   FailureOr<std::string> describe(StringRef level);
 
 private:
+  void findResident();
   LogicalResult addWork(const MappedLaunch &launch);
   LogicalResult addScratch(StringRef level);
   PieceWork getPieceWork(const MappedLaunch &launch, const KernelCost &cost,
@@ -69,6 +72,8 @@ private:
   std::vector<DramTensor> tensors;
   DenseMap<Value, size_t> numbers; ///< of the tensors
   std::vector<MappedLaunch> launches;
+  /// The accesses to tensors in the memories of cores, by launch.
+  std::vector<llvm::SmallBitVector> resident;
   /// By kernel, partition and tile.
   using Key =
       std::tuple<Operation *, std::vector<int64_t>, std::vector<int64_t>>;
@@ -81,6 +86,27 @@ private:
   double seconds = 0;
 };
 } // namespace
+
+/// Finds the accesses whose tensors repro-map-place has put into the memories
+/// of cores.
+void Describer::findResident() {
+  for (const MappedLaunch &launch : launches)
+    resident.emplace_back(launch.places.size());
+  for (const Tensor &tensor : TensorMap(launches, plan.getArena()).tensors) {
+    auto isHome = [&](TensorUse use) {
+      auto homes =
+          launches[use.launch].dispatch->getAttrOfType<DenseI64ArrayAttr>(
+              CoresDialect::HomeAttrHelper::getNameStr());
+      return homes && homes[use.access] >= 0;
+    };
+    if (llvm::none_of(tensor.writers, isHome))
+      continue;
+    for (ArrayRef<TensorUse> uses :
+         {ArrayRef(tensor.writers), ArrayRef(tensor.readers)})
+      for (TensorUse use : uses)
+        resident[use.launch].set(use.access);
+  }
+}
 
 PieceWork Describer::getPieceWork(const MappedLaunch &launch,
                                   const KernelCost &cost,
@@ -217,6 +243,7 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
   if (failed(place))
     return failure();
 
+  const llvm::SmallBitVector &inCores = resident[&launch - launches.data()];
   size_t numAccesses = launch.tiles.getAccesses().size();
   double cycles = 0, tiles = 0;
   ChipTraffic ownChips(machine);
@@ -242,6 +269,8 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
     if (machine.getChips() == 1) {
       double read = 0, written = 0;
       for (size_t i = 0; i < numAccesses; ++i) {
+        if (inCores[i])
+          continue;
         read += piece.read[i];
         written += piece.written[i];
       }
@@ -250,6 +279,8 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
   }
   for (auto [key, count] : ofChip)
     for (size_t i = 0; i < numAccesses; ++i) {
+      if (inCores[i])
+        continue;
       const DramTensor &tensor = tensors[numbers.lookup(launch.places[i].root)];
       const PieceWork &piece = work.works[key.second];
       if (piece.read[i] != 0)
@@ -303,6 +334,7 @@ FailureOr<std::string> Describer::describe(StringRef level) {
   if (failed(listed))
     return failure();
   launches = std::move(*listed);
+  findResident();
   for (const MappedLaunch &launch : launches)
     if (failed(addWork(launch)))
       return failure();

@@ -234,10 +234,24 @@ private:
 };
 } // namespace
 
+/// The number of pieces of a plan above which all tensors lie in the DRAM, so
+/// that the memory of the compiler is bounded.
+static constexpr int64_t kMostPlaced = 1'000'000;
+
 /// Chooses the tensors that lie in the memories of cores, and their addresses.
 static LogicalResult chooseHomes(launch::PlanOp plan,
                                  ArrayRef<MappedLaunch> launches,
                                  const ManyCore &machine) {
+  // The choice needs the boxes of all pieces.
+  int64_t numPieces = 0;
+  for (const MappedLaunch &launch : launches)
+    numPieces += launch.countPieces(
+        launch.dispatch
+            ->getAttrOfType<DenseI64ArrayAttr>(
+                CoresDialect::PartitionAttrHelper::getNameStr())
+            .asArrayRef());
+  if (numPieces > kMostPlaced)
+    return success();
   FailureOr<PlacedPieces> placed = placePieces(launches, machine);
   if (failed(placed))
     return failure();

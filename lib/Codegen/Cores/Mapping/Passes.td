@@ -91,8 +91,8 @@ def ReproMapPlace : Cores_MapPass<"repro-map-place"> {
     of the cores that compute them, next to the buffers of tiles, until their
     last use. The pass predicts the time that each tensor saves against transfers
     to and from the DRAM, and chooses first those that save most for their bytes
-    and the number of launches that they outlast. With `homes=dram`, all tensors
-    lie in the DRAM.
+    and the number of launches that they outlast. With `homes=dram`, or if the
+    plan has more than a million pieces, all tensors lie in the DRAM.
   }];
   let options = machineOptions # [
     Option<"homes", "homes", "std::string", /*default=*/"\"cores\"",
