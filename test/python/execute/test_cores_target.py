@@ -152,6 +152,36 @@ def test_a_machine_file(tmp_path: Path) -> None:
         executable(state, *handmade.steps(1)[0][:2], 3)
 
 
+NUMBER = '{"kind": "cores", "extends": "tiny-2x2", "core": {"data_bytes": {"value": %s, "source": "of this test"}}}'
+NO_DRAM = (
+    '{"kind": "cores", "extends": "tiny-2x2", "dram": {"bytes": {"value": 0, "source": "none"}, '
+    '"interleave_bytes": {"value": 0, "source": "none"}, "channels": []}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected JSON"),
+        ("[" * 60000, "expected at most 8 nested objects"),
+        ("[" * (1 << 20), "expected at most 65536 bytes"),
+        ('{"extends": "x86-64-v3"}', "extends: expected one of tiny-2x2, "),
+        ('{"kind": "cores", "extends": "wrong.json"}', "extends: expected one of tiny-2x2, "),
+        (NUMBER % -4096, "core.data_bytes: expected a whole number from 1024 to 1073741824, got -4096"),
+        (NUMBER % "1e999", "core.data_bytes: expected a whole number from 1024 to 1073741824, got inf"),
+        (NUMBER % "NaN", "Invalid JSON value"),
+        (NO_DRAM, "expected a machine with DRAM"),
+    ],
+    ids=["empty", "deep", "large", "cpu", "itself", "negative", "infinite", "nan", "no-dram"],
+)
+def test_a_wrong_machine_file(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    with pytest.raises(ReproError, match=message) as found:
+        repro_mlir.compile(handmade.program(), f"cores:{path}")
+    assert "\n" not in str(found.value)
+
+
 def _arguments(program: repro_mlir.Program) -> tuple[list[np.ndarray], list[np.ndarray]]:
     inputs = [np.asarray(value, kind.dtype) for value, kind in zip(handmade.steps(1)[0], program.inputs, strict=True)]
     return inputs, [kind.empty() for kind in program.outputs]

@@ -613,9 +613,11 @@ LogicalResult Scheduler::run() {
     for (const PlacedPiece &piece : placed)
       if (failed(emitPiece(number, piece)))
         return failure();
+  // Without a launch after the checks, the step still fails if a check does.
+  bool isChecked = llvm::any_of(
+      programs, [](const Program &program) { return program.hasChecked; });
   for (Program &program : programs) {
-    // Without a state, the step still fails if a check does.
-    if (program.makesChecks && !firstChecked)
+    if (program.makesChecks && !isChecked)
       CheckOp::create(
           program.builder, plan.getLoc(),
           getLocalView(program, usable,
