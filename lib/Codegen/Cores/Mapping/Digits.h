@@ -7,8 +7,8 @@
 //
 // Launches view the same bytes with different shapes: one writes 64 x 768
 // elements, and another one reads 64 x 48 x 4 x 4. The distances between the
-// elements of both are the places of a number system, here 768, 16, 4 and 1. Its
-// digits are coordinates for the boxes of all views.
+// elements of both are the places of a number system, here 768, 16, 4 and 1.
+// Its digits are coordinates for the boxes of all views.
 //
 //===----------------------------------------------------------------------===//
 

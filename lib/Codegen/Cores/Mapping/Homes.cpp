@@ -15,8 +15,8 @@ using namespace mlir::repro::cores;
 
 int64_t PartCopy::getRowBytes(int64_t elementBytes) const {
   int64_t row = 1;
-  for (auto [extent, from, to] : llvm::reverse(
-           llvm::zip_equal(extents, sourceStrides, targetStrides))) {
+  for (auto [extent, from, to] :
+       llvm::reverse(llvm::zip_equal(extents, sourceStrides, targetStrides))) {
     if (from != row || to != row)
       break;
     row *= extent;
@@ -190,8 +190,8 @@ SmallVector<PartCopy> Homes::listParts(TensorUse use,
   SmallVector<Box> open = view.split(box);
   SmallVector<PartCopy> copies;
   // The last launch that has written an element has its value.
-  for (int64_t writer = tensor.writers.size() - 1;
-       writer >= 0 && !open.empty(); --writer) {
+  for (int64_t writer = tensor.writers.size() - 1; writer >= 0 && !open.empty();
+       --writer) {
     if (tensor.writers[writer].launch >= use.launch)
       continue;
     int64_t address = regions[number][writer].address;

@@ -20,7 +20,7 @@
 
 namespace mlir::repro::cores {
 
-/// What one use writes to a tensor, in the memories of cores.
+/// The pieces that one use writes to a tensor, in the memories of cores.
 struct HomeRegion {
   int64_t address = -1; ///< in each core that has a piece; -1 in the DRAM
   int64_t bytes = 0;    ///< of the largest piece

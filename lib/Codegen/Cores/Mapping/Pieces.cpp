@@ -11,8 +11,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
-FailureOr<ArrayRef<int64_t>>
-cores::getTileSizes(const MappedLaunch &launch) {
+FailureOr<ArrayRef<int64_t>> cores::getTileSizes(const MappedLaunch &launch) {
   FailureOr<ArrayRef<int64_t>> sizes =
       getNumbers(launch.dispatch, CoresDialect::TileAttrHelper::getNameStr(),
                  launch.tiles.getAxes().size(), "repro-map-tile");

@@ -100,8 +100,8 @@ std::vector<Stream> cores::listStreams(unsigned number,
       stream.boxOfTile.push_back(found->second);
       if (!isNew)
         continue;
-      stream.bytes = std::max(stream.bytes,
-                              getNumElements(box) * stream.elementBytes);
+      stream.bytes =
+          std::max(stream.bytes, getNumElements(box) * stream.elementBytes);
       stream.boxes.push_back(std::move(box));
     }
     if (access.reads && homes.getResidentRead(use))
