@@ -48,6 +48,7 @@ def map_program(program: Program, machine: Path, strategy: str, homes: str) -> b
         f"repro-map-place{{machine={machine} {homes}}}",
         f"repro-map-schedule{{machine={machine} level={level}}}",
         "repro-verify-cores",
+        "repro-verify-core-mapping",
         f"cpu-expand{{level={level}}}",
         f"cpu-lower{{level={level}}}",
     )
