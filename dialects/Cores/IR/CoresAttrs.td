@@ -42,9 +42,25 @@ def Cores_MatrixAttr : AttrDef<Cores_Dialect, "Matrix"> {
     are: repro-verify-cores checks `slice` with the machine of the plan.
 
     ```mlir
-    repro.fold #repro.any_order maps [...] iterators [...]
-        ins(%x, %y : memref<8x1024xi8>, memref<1024x8xi8>) outs(%sums : memref<8x8xi64>)
-        attributes {cores.matrix = #cores.matrix<rows = 4, columns = 16, slice = 342>} {...}
+    func.func @kernel(%x: memref<8x1024xi8>, %y: memref<1024x8xi8>,
+                      %sums: memref<8x8xi64>) {
+      repro.fold #repro.any_order
+          maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                affine_map<(m, n, k) -> (m, n)>]
+          iterators [parallel, parallel, reduction]
+          ins(%x, %y : memref<8x1024xi8>, memref<1024x8xi8>)
+          outs(%sums : memref<8x8xi64>)
+          attributes {cores.matrix =
+                          #cores.matrix<rows = 4, columns = 16, slice = 342>} {
+      ^bb0(%a: i8, %b: i8, %sum: i64):
+        %0 = arith.extsi %a : i8 to i64
+        %1 = arith.extsi %b : i8 to i64
+        %2 = arith.muli %0, %1 : i64
+        %3 = arith.addi %sum, %2 : i64
+        repro.yield %3 : i64
+      }
+      return
+    }
     ```
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$slice);
