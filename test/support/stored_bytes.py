@@ -46,3 +46,13 @@ def program(
 def file(body: bytes, *sections: tuple[int, bytes]) -> bytes:
     parts = (struct.pack("<IQ", number, len(contents)) + contents for number, contents in ((0, body), *sections))
     return b"\x89repro-mlir\r\n\x1a\n\0" + struct.pack("<I", 1) + b"".join(parts)
+
+
+def sections(data: bytes) -> list[tuple[int, bytes]]:
+    """Returns the kinds and contents of the sections of a stored program, the body first."""
+    at, found = 20, []
+    while at < len(data):
+        kind, size = struct.unpack_from("<IQ", data, at)
+        found.append((kind, data[at + 12 : at + 12 + size]))
+        at += 12 + size
+    return found

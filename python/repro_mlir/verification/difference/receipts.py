@@ -174,6 +174,13 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
     return _explain_step(sides, number, step)
 
 
+def _program_file(side: _Repeated, number: int) -> str:
+    """Returns the hash of the file of a step's program."""
+    program = side.receipt.log[number].program
+    assert program is not None
+    return side.receipt.header.programs[program].digest
+
+
 def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) -> Difference:
     for side in sides:
         side.record = number
@@ -184,12 +191,19 @@ def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) ->
     found = [side.results(arrays) for side, arrays in zip(sides, arguments, strict=True)]
     results = compare_tensors((*program.state, *program.outputs), found[0], found[1], 0)
     difference = explain(graph, sides, arguments, step, results, 0)
-    notes = [
+    notes = []
+    if len({_program_file(side, number) for side in sides}) > 1:
+        notes.append(
+            f"the files of the program have different names, messages or origins, which its identity does not cover; "
+            f"the operator's module and line are those of {sides[0].name}"
+        )
+    wrong = [
         f"the results that {side.name} records for step {step} are not those that were computed here"
         for side, computed in zip(sides, found, strict=True)
         if not side.recorded(program, computed)
     ]
-    if notes or not (difference.given or results):
+    notes += wrong
+    if wrong or not (difference.given or results):
         ours, theirs = (side.receipt.log[number] for side in sides)
         places = [place for place, _, _ in differences(sides[0].receipt.header, ours, theirs)]
         notes.append(f"the receipts differ in {', '.join(places[:3])}" + (" and more" if len(places) > 3 else ""))

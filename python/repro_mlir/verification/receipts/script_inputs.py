@@ -69,6 +69,8 @@ class ScriptInputs:
 
     Attributes:
       run: see `ScriptSource.run`.
+      same_files: for each program that was compared, by its identity, whether the file of the receipt has the bytes of
+        the script's program. If it has not, the names, messages or origins differ, which the identity does not cover.
     """
 
     def __init__(self, receipt: Receipt, source: ScriptSource) -> None:
@@ -82,6 +84,7 @@ class ScriptInputs:
         self._inputs: list[np.ndarray] = []
         theirs = receipt.header.run()
         self.run = source.run()
+        self.same_files: dict[str, bool] = {}
         # The program is checked first: if it differs, differences of names are irrelevant.
         self.check_program(receipt.header.programs[0], None)
         for name in ("numerics", *sorted(self.run)):
@@ -89,6 +92,11 @@ class ScriptInputs:
             if different is not None:
                 place, expected, actual = different
                 raise ReceiptWrong(place, f"differs from that of {source.script}", None, expected, actual)
+
+    @property
+    def script(self) -> str:
+        """The path of the script."""
+        return self._source.script
 
     def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
         """Sets the state before the step of the next batch; not called before the first step."""
@@ -119,6 +127,8 @@ class ScriptInputs:
         if different is not None:
             place, expected, actual = different
             raise ReceiptWrong(place, message, step, expected, actual)
+        if listed.identity not in self.same_files:
+            self.same_files[listed.identity] = ListedProgram.of(program).digest == listed.digest
 
     def __call__(self, number: int) -> Sequence[np.ndarray]:
         """Returns the inputs of batch `number`, from 1, hyper-parameters first. Raises ReproError if the script has too

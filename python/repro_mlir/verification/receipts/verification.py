@@ -26,8 +26,8 @@ from repro_mlir.verification.receipts.choice import choose, choose_steps
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences
 from repro_mlir.verification.receipts.consistency import DigestsWrong, check_consistency
-from repro_mlir.verification.receipts.file_list import list_files
-from repro_mlir.verification.receipts.form import STEPS, Record
+from repro_mlir.verification.receipts.file_list import leftovers, list_files
+from repro_mlir.verification.receipts.form import INPUTS, STEPS, Record
 from repro_mlir.verification.receipts.receipt import Receipt, digests_of
 from repro_mlir.verification.receipts.script_inputs import ScriptInputs
 from repro_mlir.verification.receipts.step_log import StepLog
@@ -215,6 +215,7 @@ def _not_checked(
     log, seal = receipt.log, receipt.seal
     if seal is None:
         yield "how the run ends: it is not sealed"
+        yield from _after_the_records(receipt)
     run = sum(log[record].program is not None for record in executed)
     if run < log.steps:
         yield f"{log.steps - run} of {log.steps} steps: they were not run"
@@ -229,6 +230,7 @@ def _not_checked(
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
     yield "environment, data.script and checkpoint_every: they are for information"
+    yield from _not_in_identities(receipt, inputs)
     changes = [log[record].step for record in log.change_records]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
@@ -246,6 +248,33 @@ def _not_checked(
         yield "whose signature it is: no key"
     if chain is None:
         yield "whether it is a run agreed on, with all its steps: no link to compare with"
+
+
+def _not_in_identities(receipt: Receipt, inputs: InputSource | None) -> Iterator[str]:
+    """Yields that nothing binds the sections of the program files which the identities (H2) do not cover. The exception
+    is a file that has the bytes of the script's program."""
+    what = "names, messages and origins in the files of programs"
+    if not isinstance(inputs, ScriptInputs):
+        yield f"{what}: neither the identities nor the chain cover them"
+        return
+    listed = [each.identity for each in receipt.header.programs]
+    for same, why in ((False, f"they differ from those of {inputs.script}"), (None, "no step that was run has them")):
+        found = [identity for identity in listed if inputs.same_files.get(identity) is same]
+        if found:
+            yield f"{what} ({', '.join(found[:3])}{' and more' if len(found) > 3 else ''}): {why}"
+
+
+def _after_the_records(receipt: Receipt) -> Iterator[str]:
+    """Yields what an unfinished receipt contains in addition to its complete records."""
+    log = receipt.log
+    surplus = receipt.inputs_path.stat().st_size - log.inputs_end(log.records)
+    if surplus:
+        yield f"the last {count_of(surplus, 'byte')} of {INPUTS}: they are the inputs of no record"
+    if log.torn:
+        yield f"the end of {STEPS}: it is not a whole record"
+    left = leftovers(list_files(receipt.path), receipt.header, log.records)
+    if left:
+        yield f"{', '.join(left[:3])}{' and more' if len(left) > 3 else ''}: no record needs the file"
 
 
 def _skipped(receipt: Receipt) -> dict[int, int]:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
+import blake3
 import numpy as np
 import pytest
 import repro_mlir
@@ -27,6 +29,7 @@ from repro_mlir.verification.elements import first_difference, ulp_distances
 from repro_mlir.verification.operators import Operator, OperatorGraph, Tracer
 from support.dispute_runs import faulty_tracer, graph, honest
 from support.small_receipts import CHEATED, SCRIPT
+from support.stored_bytes import file, sections
 
 # --- Elements ---
 
@@ -170,6 +173,21 @@ def test_receipts(folder: Path) -> None:
     check_page(page(found))
     with pytest.raises(ReproError, match="expected one target"):
         repro_mlir.diff(folder / "honest", folder / "rate", targets=["reference", "cpu"])
+
+
+def test_origins_that_the_receipts_state_differently(folder: Path, tmp_path: Path) -> None:
+    """A receipt can name any line for an operator: the identity of a program does not cover its origins."""
+    other = shutil.copytree(folder / "cheat", tmp_path / "cheat")
+    header = repro_mlir.Receipt(other).header
+    program = other / header.program_file(0)
+    body, *others = sections(program.read_bytes())
+    program.write_bytes(file(body[1], *others[:-1]))
+    text = (other / "receipt.json").read_text()
+    digest = blake3.blake3(program.read_bytes()).hexdigest()
+    (other / "receipt.json").write_text(text.replace(header.programs[0].digest, digest))
+    notes = [repro_mlir.diff(folder / "honest", each, targets=["reference"]).note for each in (folder / "cheat", other)]
+    told = "the files of the program have different names, messages or origins"
+    assert told not in notes[0] and notes[1].startswith(told) and f"are those of {folder / 'honest'}" in notes[1]
 
 
 def test_eager(folder: Path) -> None:

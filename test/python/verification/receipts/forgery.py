@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import blake3
 import numpy as np
 from repro_mlir import Receipt
 from repro_mlir.base.files import canonical_json
@@ -114,6 +115,14 @@ def forge(
     edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
     if given:
         edit(path / "seal.json", lambda value: value.update(state_hash=combine_digests(given[-1][0].state)))
+    reseal(path)
+
+
+def replace_program_file(path: Path, data: bytes) -> None:
+    """Replaces the file of the first program and updates the hashes of files, but no identity, root or link."""
+    program_path(path).write_bytes(data)
+    digest = blake3.blake3(data).hexdigest()
+    edit(path / "receipt.json", lambda value: value["programs"][0].update(blake3=digest))
     reseal(path)
 
 

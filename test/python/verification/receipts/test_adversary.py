@@ -25,7 +25,7 @@ import blake3
 import numpy as np
 import pytest
 import repro_mlir
-from forgery import edit, reseal, with_program
+from forgery import edit, replace_program_file, reseal, with_program
 from repro_mlir import Receipt, ReceiptOptions, ReproError, compile
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.base.numerics.hashing import combine_digests, tensor_bytes
@@ -37,6 +37,7 @@ from repro_mlir.verification.receipts.kept_tensors import checkpoints
 from repro_mlir.verification.receipts.receipt import digests_of
 from repro_mlir.verification.receipts.recorder import Recorder
 from repro_mlir.verification.receipts.script_inputs import ScriptInputs
+from support.stored_bytes import file, sections
 
 Batch = list[np.ndarray]
 
@@ -569,3 +570,19 @@ def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) 
         "environment, data.script and checkpoint_every: they are for information",
         "who vouches for the run: no signature",
     )
+
+
+def test_origins_are_compared_with_the_script(honest: tuple[Path, dict[str, Any], list[Batch]], tmp_path: Path) -> None:
+    path, run, batches = honest
+    program = Receipt(path).program
+    forged = Path(shutil.copytree(path, tmp_path / "forged"))
+    parts = sections(program.data)
+    kept = [(kind, contents) for kind, contents in parts[1:] if kind != 3]
+    assert len(kept) < len(parts) - 1
+    replace_program_file(forged, file(parts[0][1], *kept))
+    what = "names, messages and origins in the files of programs"
+    for each, why in ((path, None), (forged, f"({program.hash}): they differ from those of")):
+        receipt = Receipt(each)
+        inputs = ScriptInputs(receipt, Agreed(program, run, batches))
+        told = [line for line in repro_mlir.verify(receipt, threads=1, inputs=inputs).not_checked if what in line]
+        assert (told == []) if why is None else (len(told) == 1 and why in told[0])
