@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.hints import with_hint
 from repro_mlir.base.near_names import did_you_mean
+from repro_mlir.base.output_paths import refuse_inside_receipt
 from repro_mlir.base.printing import foreign, is_standard_output, only_told, tell
 
 _LONGEST = 2000
@@ -205,13 +206,13 @@ def _outputs_of(options: argparse.Namespace) -> dict[str, str]:
 _OUTPUTS = ("output", "outputs", "save", "html", "evidence", "programs")
 """The options that name output files or folders."""
 
-_FOLDERS = ("receipt.json", "saved_model.pb")
-"""Files that mark a folder as a single object: a receipt or a SavedModel."""
+_SAVED_MODEL = "saved_model.pb"
+"""The file that marks a folder as a SavedModel."""
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Raises ReproError if an output is an input of the command, lies in a receipt or SavedModel that is an input, or
-    is the same file as another output."""
+    """Raises ReproError if an output is an input of the command, lies in a receipt or in a SavedModel that is an input,
+    or is the same file as another output."""
     given = vars(options)
     outputs = _outputs_of(options)
     files = [os.path.realpath(each) for each in outputs.values()]
@@ -219,6 +220,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
         if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):
             raise ReproError(f"{file}: expected one output in this file, got {files.count(file)}")
     for name, output in outputs.items():
+        # An output may be a folder: the receipt itself is one, too.
+        refuse_inside_receipt(os.path.join(output, "file"))
         for other, values in given.items():
             # `save` may equal `state`: the old state is replaced only after the new state is stored.
             if other in outputs or (name, other) == ("save", "state"):
@@ -232,8 +235,7 @@ def _is_or_holds(given: str, output: str) -> bool:
     try:
         if os.path.isdir(given):
             folder, place = os.path.realpath(given), os.path.realpath(output)
-            is_one = any(os.path.isfile(os.path.join(folder, name)) for name in _FOLDERS)
-            return is_one and os.path.commonpath([folder, place]) == folder
+            return os.path.isfile(os.path.join(folder, _SAVED_MODEL)) and os.path.commonpath([folder, place]) == folder
         return os.path.samefile(given, output)
     except (OSError, ValueError):
         # One of the paths does not exist.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
+from repro_mlir.base.output_paths import refuse_inside_receipt
 from repro_mlir.generation.sampling import sampling_program
 from repro_mlir.precision.cache_format import cache_format, format_text
 from repro_mlir.program import Program
@@ -87,6 +88,7 @@ class ModelPrograms:
 
         Raises ReproError if the folder exists or cannot be written.
         """
+        refuse_inside_receipt(folder)
         try:
             Path(folder).mkdir()
         except OSError as error:

@@ -21,6 +21,7 @@ _MODULES = (
     "base/hints.py",
     "base/limits.py",
     "base/near_names.py",
+    "base/output_paths.py",
     "base/printing.py",
     "base/files/__init__.py",
     "base/files/archive.py",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_descriptor
+from repro_mlir.base.output_paths import refuse_inside_receipt
 from repro_mlir.base.printing import is_standard_output
 
 PARTIAL = ".partial"
@@ -36,10 +37,11 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def check_can_write(path: str | Path) -> None:
-    """Raises ReproError if no file or new folder can be created at a path. Callers check this before they compute the
-    contents."""
+    """Raises ReproError if no file or new folder can be created at a path, or the path is within a receipt. Callers
+    check this before they compute the contents."""
     if is_standard_output(path):
         return
+    refuse_inside_receipt(path)
     target = Path(os.path.realpath(path))
     folder = target.parent
     reason = None
@@ -96,8 +98,10 @@ def write_file(path: str | Path, data: bytes) -> None:
     """Writes a file at a path that the user gave; an old file is replaced only when the new file is completely on disk.
 
     Follows a symbolic link, and writes directly to standard output, a device or a pipe. Raises ReproError if the file
-    cannot be written.
+    cannot be written, or the path is within a receipt.
     """
+    if not is_standard_output(path):
+        refuse_inside_receipt(path)
     try:
         if is_standard_output(path):
             # A path would open the file again, at its beginning.
@@ -145,8 +149,9 @@ def make_empty_folder(path: str | Path) -> Path:
     """Creates a folder, or accepts one that is empty, so that no older files mix with the new ones.
 
     Raises:
-      ReproError: the folder has files, the path is that of a file, or the folder cannot be created.
+      ReproError: the folder has files, the path is that of a file or within a receipt, or the folder cannot be created.
     """
+    refuse_inside_receipt(path)
     folder = Path(path)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.output_paths import refuse_inside_receipt
 from repro_mlir.verification.dispute import connection, quotas
 from repro_mlir.verification.dispute.channels import Channel, FileChannel, SocketChannel
 from repro_mlir.verification.dispute.connection import Stranger
@@ -70,6 +71,7 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
     kind, place = parts(address)
     try:
         if kind == "unix":
+            refuse_inside_receipt(place)
             listener = socket.socket(socket.AF_UNIX)
             mask = os.umask(0o177)
             try:

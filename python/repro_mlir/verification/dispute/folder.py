@@ -16,6 +16,7 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.output_paths import refuse_inside_receipt
 
 _POLL = 0.02
 
@@ -24,6 +25,8 @@ class Folder:
     """The message files of one dispute."""
 
     def __init__(self, path: Path) -> None:
+        """Raises ReproError if the folder is within a receipt, which messages would make wrong."""
+        refuse_inside_receipt(path / "question")
         self._path = path
 
     def check(self, *empty_of: str) -> None:

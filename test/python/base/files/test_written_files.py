@@ -77,7 +77,7 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
     key, receipt, link = tmp_path / "key.pem", tmp_path / "run.receipt", tmp_path / "link"
     receipt.mkdir()
     link.symlink_to(receipt)
-    for path in (key, receipt / "receipt.json"):
+    for path in (key, receipt / "receipt.json", receipt / "steps.jsonl"):
         path.write_bytes(b"{}")
     cases = [
         ({"sign": key, "output": key}, True),
@@ -89,6 +89,7 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
         ({"state": key, "save": key}, False),
         ({"state": key, "output": key}, True),
         ({"receipt": receipt, "sign": key, "output": tmp_path / "envelope.json"}, False),
+        ({"output": receipt, "receipt": key}, True),
         ({"folder": tmp_path, "output": tmp_path / "other"}, False),
         ({"save": "/dev/null", "outputs": "/dev/null"}, False),
     ]
@@ -98,7 +99,8 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
         )
         status = run_command("repro", lambda options=options: options, lambda _: 0)
         assert status == (2 if is_refused else 0), given
-        assert ("but this overwrites" in capsys.readouterr().err) == is_refused
+        said = capsys.readouterr().err
+        assert ("but this overwrites" in said or "is a receipt, which another file" in said) == is_refused
     both = argparse.Namespace(save=str(tmp_path / "both"), outputs=str(link / ".." / "both"))
     assert run_command("repro", lambda: both, lambda _: 0) == 2
     assert "both: expected one output in this file, got 2" in capsys.readouterr().err

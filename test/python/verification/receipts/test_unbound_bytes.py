@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes bytes of each file of a receipt whose link is published, and recomputes the hashes of files as a forger would.
+"""Changes bytes of each file of a receipt whose link is published, and recomputes the hashes of files as a forger does.
 
 Verification must refuse the receipt, or name the changed bytes after "open".
 """
@@ -77,14 +77,17 @@ def test_sections_of_programs(name: str, tmp_path: Path) -> None:
         seen.setdefault(kind, set()).add(opened(path, link))
     assert seen.pop(BODY) == {None}
     # A reader refuses some of the edits; each edit that it accepts is named.
-    assert [*seen] == ([1, 2, 3] if name == "signed" else [1, 3]) and set().union(*seen.values()) <= {None, right}
+    assert [*seen] == ([1, 2, 3] if name == "signed" else [1, 3])
+    assert set().union(*seen.values()) <= {None, right}
     assert right in seen[3]
 
 
 def test_bytes_of_other_files(tmp_path: Path) -> None:
     """All bytes of these files are bound by the link or compared with each other."""
     path, link = unsigned("signed", tmp_path / "run")
-    paths = [path / name for name in ("inputs.bin", "steps.jsonl", "checkpoints/2.safetensors", "changes/4.safetensors")]
+    paths = [
+        path / name for name in ("inputs.bin", "steps.jsonl", "checkpoints/2.safetensors", "changes/4.safetensors")
+    ]
     for each in paths:
         whole = each.read_bytes()
         for i in range(5):

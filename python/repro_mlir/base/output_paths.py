@@ -1,0 +1,24 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks the paths of files that a user names for output."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from repro_mlir.base.errors import ReproError
+
+RECEIPT_FILES = ("receipt.json", "steps.jsonl")
+"""Files by which a folder is known to be a receipt; verification/receipts/form.py defines their contents."""
+
+
+def refuse_inside_receipt(path: str | Path) -> None:
+    """Raises ReproError if a path is within a receipt, to which only the trainer of its run may add files: any other
+    file makes the receipt wrong."""
+    for folder in Path(os.path.realpath(path)).parents:
+        if all((folder / name).is_file() for name in RECEIPT_FILES):
+            raise ReproError(
+                f"cannot write {path}: {folder} is a receipt, which another file would make wrong: name a path outside"
+            )
