@@ -40,6 +40,8 @@ docs/verification/exports.md lists the source of every field. An export repeats 
 step is run: run repro verify, too. Equal receipts and options give equal bytes; the only time in an export is that of
 the environment variable SOURCE_DATE_EPOCH.
 
+exit status: 0, or 2 if nothing was written
+
 examples:
   repro attest run.receipt --sign key.pem -o run.intoto.json
   repro attest run.receipt --format slsa --sign key.pem -o run.provenance.json
@@ -133,7 +135,7 @@ def _attest(options: argparse.Namespace) -> int:
     tell(f"receipt  {'signed by ' + facts.signed_by if facts.signed_by else 'not signed'}")
     if facts.changed:
         tell(f"changes  {count_of(len(facts.changed), 'change')} of the state by the user")
-    tell("         as the receipt states: repro verify checks it")
+    tell("         as the receipt states, not verified: run repro verify")
     return 0
 
 

@@ -18,7 +18,7 @@ from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_numerics, numerics_of
+from repro_mlir.cli.options import Commands, add_command, add_numerics, needs_compiler, numerics_of
 from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
 
@@ -78,7 +78,9 @@ def register(commands: Commands) -> None:
     )
     command.add_argument("--token", metavar="FILE", help="with --serve: the token that the referee has, too")
     command.add_argument(
-        "--script", metavar="FILE", help="the script that yields the batches, if a receipt does not store them"
+        "--script",
+        metavar="FILE",
+        help="the script that yields the batches, if a receipt does not store them" + needs_compiler(),
     )
     add_numerics(command)
 

@@ -36,6 +36,7 @@ from repro_mlir.cli.options import (
     add_command,
     add_public_key,
     add_sizes,
+    needs_compiler,
     read_program,
     refuse_sizes,
 )
@@ -53,6 +54,7 @@ def register(commands: Commands) -> None:
         "show what a program, a bundle or a receipt contains",
         "Shows the contents of a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt.",
     )
+    command.epilog = "exit status: 0, or 2 if the file cannot be shown; no step is run, see repro verify\n"
     command.add_argument(
         "program",
         metavar="FILE",
@@ -61,7 +63,9 @@ def register(commands: Commands) -> None:
     )
     add_sizes(command)
     command.add_argument(
-        "--text", action="store_true", help="print the canonical module (of a receipt: of its first program)"
+        "--text",
+        action="store_true",
+        help="print the canonical module (of a receipt: of its first program)" + needs_compiler(),
     )
     add_public_key(command)
 
@@ -147,7 +151,7 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
         tell(json.dumps(dataclasses.asdict(summary)))
         return 0
     tell(*summary.lines())
-    tell("         as the receipt states: repro verify checks it")
+    tell("         as the receipt states, not verified: run repro verify")
     return 0
 
 

@@ -45,6 +45,11 @@ def add_command(
     return command
 
 
+def needs_compiler() -> str:
+    """Returns the end of the help of an option that cannot be used without the compiler; nothing if it is installed."""
+    return "" if has_compiler() else "; needs the compiler (repro-mlir)"
+
+
 def told_next(*words: str) -> str:
     """Returns the last line of a command's output: the command that a user probably types next."""
     return f"next     {shlex.join(words)}"

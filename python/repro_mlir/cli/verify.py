@@ -25,6 +25,7 @@ from repro_mlir.cli.options import (
     add_numerics,
     add_public_key,
     needed_packages,
+    needs_compiler,
     numerics_of,
 )
 from repro_mlir.cli.script_inputs import script_inputs
@@ -74,12 +75,15 @@ def register(commands: Commands) -> None:
     )
     add_target(command)
     command.add_argument(
-        "--steps", default="all", metavar="S", help="the steps to check: all, sample:N, A-B or A (all)"
+        "--steps",
+        default="all",
+        metavar="S",
+        help="the steps to check: all, sample:N, or A-B and A, separated by commas (all)",
     )
     command.add_argument(
         "--microbatches",
         metavar="M",
-        help="of each chosen step that commits to its microbatches, run only these: all, sample:N, A-B or A, from 0",
+        help="of each chosen step that commits to its microbatches, run only these: all, sample:N or A-B,A, from 0",
     )
     command.add_argument(
         "--seed",
@@ -87,7 +91,9 @@ def register(commands: Commands) -> None:
         metavar="N",
         help="draw the sample from this seed, to repeat a verification (random)",
     )
-    command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
+    command.add_argument(
+        "--script", metavar="FILE", help="also compare program, batches and rates with this script's" + needs_compiler()
+    )
     add_numerics(command)
     add_public_key(command)
     command.add_argument("--chain", type=_link, metavar="HEX", help="require this link of the last step")
@@ -96,7 +102,7 @@ def register(commands: Commands) -> None:
 
 
 def _link(text: str) -> bytes:
-    if not re.fullmatch("[0-9a-f]{64}", text):
+    if not re.fullmatch("[0-9a-fA-F]{64}", text):
         raise argparse.ArgumentTypeError(f"expected 64 hexadecimal digits, got {text!r}")
     return bytes.fromhex(text)
 

@@ -92,7 +92,7 @@ def executor(use: str) -> Executor:
 
 
 def _executor_of(target: str) -> Executor:
-    return executor(f"expected the target {_REFERENCE}, got {target}, which")
+    return executor(f"expected the target {_REFERENCE}, got {target}; every other target")
 
 
 def check_target(target: str) -> None:

@@ -138,5 +138,7 @@ def _kind(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    shown = repr(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else _kind(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = repr(value) if isinstance(value, str | int | float) else _kind(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."

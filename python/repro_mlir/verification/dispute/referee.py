@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.printing import count_of
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.dispute import quotas
 from repro_mlir.verification.dispute.channels import Channel
@@ -386,7 +387,10 @@ def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
     if openings[0].records == openings[1].records:
         return Verdict("agreement", (), {})
     steps = min(opening.steps for opening in openings)
-    reasons = {name: f"{opening.steps} steps" for name, opening in zip(NAMES, openings, strict=True)}
+    reasons = {
+        name: f"{count_of(opening.steps, 'step')}, {count_of(opening.records - opening.steps, 'change')} of the state"
+        for name, opening in zip(NAMES, openings, strict=True)
+    }
     return Verdict("length", (), reasons, subject=f"the first {steps} steps agree")
 
 

@@ -31,7 +31,7 @@ def choose_steps(log: StepLog, text: str, draw: random.Random | None, *, committ
 
 
 def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | None = None) -> list[int]:
-    """Returns the numbers that "all", "sample:N", "A-B" or "A" selects, ascending.
+    """Returns the numbers that "all", "sample:N", "A-B", "A" or a list such as "3,5-7" selects, ascending.
 
     Args:
       numbers: the available numbers, ascending.
@@ -47,14 +47,17 @@ def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | N
     sample = re.fullmatch(r"sample:([1-9]\d{0,8})", text)
     if sample:
         return sorted((draw or random.SystemRandom()).sample(numbers, min(int(sample[1]), len(numbers))))
-    span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", text)
-    if not span:
-        raise ReproError(f"expected the {what} as all, sample:N, A-B or A, got {text!r}")
-    first, last = int(span[1]), int(span[2] or span[1])
-    found = [number for number in numbers if first <= number <= last]
-    if not numbers[0] <= first <= last <= numbers[-1] or not found:
-        raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {text}")
-    return found
+    found = set[int]()
+    for part in text.split(","):
+        span = re.fullmatch(r" ?(\d{1,9})(?:-(\d{1,9}))?", part)
+        if not span:
+            raise ReproError(f"expected the {what} as all, sample:N, A-B, A or a list such as 3,5-7, got {text!r}")
+        first, last = int(span[1]), int(span[2] or span[1])
+        chosen = [number for number in numbers if first <= number <= last]
+        if not numbers[0] <= first <= last <= numbers[-1] or not chosen:
+            raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {part.strip()}")
+        found.update(chosen)
+    return sorted(found)
 
 
 def ranges_of(numbers: Iterable[int]) -> list[str]:

@@ -49,8 +49,9 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     seal = receipt.seal
     if seal is None and not unfinished:
         raise ReproError(
-            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: end the run by using the "
-            "trainer in a with statement, or by close(); repro verify --unfinished checks the steps of the receipt"
+            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: ask the author for the "
+            "receipt of the ended run (the trainer's with statement or close() ends it); repro verify --unfinished "
+            "checks the steps that the receipt has"
         )
     if seal is not None:
         _check_file(receipt, seal, HEADER)
@@ -200,7 +201,7 @@ def _check_stop(receipt: Receipt, record: Record) -> None:
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
     log = receipt.log
     if log.torn:
-        raise ReceiptWrong(STEPS, "expected the end of the file after the last record", log.steps + 1)
+        raise ReceiptWrong(STEPS, "expected the end of the file after the last record")
     if link != seal.chain:
         raise ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
     state = log[log.records].commitment.state
@@ -210,4 +211,4 @@ def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
     size, due = receipt.inputs_path.stat().st_size, log.inputs_end(log.records)
     if size != due:
         short = next((step for step in range(1, log.steps + 1) if log.inputs_end(log.record_of(step)) > size), None)
-        raise ReceiptWrong(INPUTS, f"expected {due} bytes, got {size}", short or log.steps + 1)
+        raise ReceiptWrong(INPUTS, f"expected {due} bytes, got {size}", short)

@@ -157,8 +157,8 @@ class Receipt(ConstantAttributes):
                 self._require_named(name, listed, step.hash)
                 return step
             data = read_untrusted(data, self.path / name, seconds=seconds)
-        except NoProgram:
-            raise ReceiptWrong(name, "expected a canonical program") from None
+        except NoProgram as error:
+            raise ReceiptWrong(name, f"expected a canonical program: {error}") from None
         except MicrobatchError as error:
             raise ReceiptWrong(name, str(error)) from None
         examined = examine_admitted(data)

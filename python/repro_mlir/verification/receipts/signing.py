@@ -103,7 +103,8 @@ def check(seal: Seal, expected: bytes | None) -> None:
     """
     if seal.signature is None:
         if expected is not None:
-            raise ReceiptWrong(SEAL, f"expected a signature by {expected.hex()}, got none")
+            message = f"expected a signature by {expected.hex()}, got none: ask the author for a signed receipt"
+            raise ReceiptWrong(SEAL, message)
         return
     key, signature = seal.signature
     if expected is not None and key != expected:
@@ -115,7 +116,11 @@ def check(seal: Seal, expected: bytes | None) -> None:
     if not is_strong(key):
         raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
     if not holds(key, signature, seal.signed_bytes()):
-        raise ReceiptWrong(SEAL, f"the signature by {key.hex()} is invalid")
+        message = (
+            f"the signature by {key.hex()} is invalid: the receipt was changed after it was signed, or the holder of "
+            "this key has not signed it; get the receipt again"
+        )
+        raise ReceiptWrong(SEAL, message)
 
 
 def _read_key(path: str | Path) -> bytes:

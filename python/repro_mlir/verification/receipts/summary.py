@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Summary:
         yield f"steps    {self.steps:,}, and {count_of(self.changes, 'change')} of the state by the user"
         if self.losses:
             yield f"loss     {self.losses[0]:.6f} at first, {self.losses[-1]:.6f} at last"
-        script = "" if self.script is None else f", from {foreign(self.script)}"
+        script = "" if self.script is None else f", from {_quoted(self.script)}"
         kept = "stored in the receipt" if self.stored else "not stored: verifying needs the script"
         yield f"batches  {self.batches:,}{script}, {kept}"
         if self.script_blake3 is not None:
@@ -98,11 +99,17 @@ class Summary:
             yield f"result   {self.state_hash}"
         yield f"signed   {'by ' + self.signed_by if self.signed_by else 'no'}"
         where = [f"{foreign(name)}: {foreign(value)}" for name, value in self.environment.items()]
-        yield from _titled("run on", where)
+        # The author chooses these names: below a line of their own, none looks like a line of the summary.
+        yield from _titled("run on", ["as the author states, and nothing checks:", *(f"  {each}" for each in where)])
         yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
         yield f"size     {count_of(self.files, 'file')}, {count_of(self.bytes, 'byte')}"
         for conflict in self.conflicts:
             yield f"CONFLICT {conflict}: run repro verify"
+
+
+def _quoted(name: str) -> str:
+    """Returns a name of the author, in quotation marks if it could be taken for words of the summary."""
+    return name if re.fullmatch(r"[\w.-]+", name, re.ASCII) else f'"{foreign(name)}"'
 
 
 def _titled(title: str, entries: list[str]) -> Iterator[str]:

@@ -125,8 +125,8 @@ def verify(
         message = "expected the run of the given link, got another"
         raise ReceiptWrong("chain", message, None, chain.hex(), link.hex(), is_given=True)
     if not changes and (changed := log.change_records):
-        message = "the user changed the state, expected a run without changes"
-        raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
+        message = f"the user changed the state after step {log[changed[0]].step}, expected a run without changes"
+        raise ReceiptWrong(STEPS, message)
     chosen = choose_steps(log, steps, draw, committed=microbatches is not None)
     kept = list_files(receipt.path).kept
     records = [log.record_of(step) for step in chosen]
@@ -226,7 +226,7 @@ def _not_checked(
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
     if receipt.header.microbatches_every is not None:
-        yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: no script says it"
+        yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: it is compared with no script"
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
     yield "environment, data.script and checkpoint_every: they are for information"
@@ -247,7 +247,7 @@ def _not_checked(
     elif key is None:
         yield "whose signature it is: no key"
     if chain is None:
-        yield "whether it is a run agreed on, with all its steps: no link to compare with"
+        yield "whether this is the run that was agreed on, with all of its steps: no link was given (--chain)"
 
 
 def _not_in_identities(receipt: Receipt, inputs: InputSource | None) -> Iterator[str]:

@@ -58,7 +58,8 @@ def with_program(right: Path, path: Path, data: bytes) -> Path:
 def test_hostile_data(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     path = with_program(right, tmp_path / "hostile", hostile.NOT_STORED[name][0])
     status, said = answer(capsys, "verify", path, "--target", "reference")
-    assert status == 1 and said == f"WRONG    {program_path(path).relative_to(path)}: expected a canonical program\n"
+    assert status == 1 and said.count("\n") == 1
+    assert said.startswith(f"WRONG    {program_path(path).relative_to(path)}: expected a canonical program: ")
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:

@@ -15,6 +15,7 @@ import pytest
 from forgery import edit, flip, program_path, replace_program_file, reseal
 from repro_mlir import Receipt, ReproError, verify
 from repro_mlir.base.compiler import has_compiler
+from repro_mlir.cli.main import main
 from support.stored_bytes import file, sections
 
 STORED = Path(__file__).resolve().parents[4] / "test" / "data" / "compatibility"
@@ -131,3 +132,26 @@ def test_surplus_of_an_unfinished_receipt(tmp_path: Path) -> None:
     assert f"the last {unused} bytes of inputs.bin: they are the inputs of no record" in told
     assert "the end of steps.jsonl: it is not a whole record" in told
     assert "changes/4.safetensors: no record needs the file" in told
+
+
+def test_places_and_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, link = unsigned("signed", tmp_path / "run")
+    assert verify(path, "2,4-5,4", target="reference", chain=link).chosen == (2, 4, 5)
+    assert main(["verify", str(path), "--steps", "1", "--target", "reference", "--chain", link.hex().upper()]) == 0
+    for choice in ("3,", "3,9", "x,1"):
+        with pytest.raises(ReproError, match=r"expected (the )?steps"):
+            verify(path, choice, target="reference")
+    with (path / "inputs.bin").open("ab") as inputs:
+        inputs.write(b"\n")
+    reseal(path)
+    with pytest.raises(ReproError, match=r"^inputs.bin: expected \d+ bytes, got \d+$"):
+        verify(path, target="reference")
+    edit(path / "receipt.json", lambda value: value.update(environment={"signed": "by NASA"}))
+    edit(
+        path / "receipt.json", lambda value: value["data"].update(script={"name": "a\nsigned by x", "blake3": "0" * 64})
+    )
+    capsys.readouterr()
+    assert main(["inspect", str(path)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("run on   as the author states, and nothing checks:")
+    assert shown[at + 1] == "           signed: by NASA" and any(', from "a' in line for line in shown)
