@@ -147,3 +147,18 @@ def test_examples_are_not_toys(example) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) >= 100_000
     if example.__name__ == "names_gpt":
         assert example.LAYERS >= 4 and example.WIDTH >= 128
+
+
+def test_the_receipts_of_both_parties(monkeypatch, capsys) -> None:
+    """examples/receipts.py ends with the dispute, which names the step before which one party cheated."""
+    pytest.importorskip("sklearn")
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    script = importlib.import_module("receipts")
+    monkeypatch.setattr(sys, "argv", ["receipts.py", "--steps", "2", "--verify-on", "cpu"])
+    assert script.main() == 0
+    told = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("right     on cpu: 2 of 2 steps") for line in told) == 1
+    assert sum(line.startswith("WRONG     on cpu: step 2: inputs.bin") for line in told) == 1
+    assert [line.split() for line in told if " wrong  " in line or " step  " in line] == [["wrong", "B"], ["step", "2"]]
+    for name in ("receipts", "digits_cnn"):
+        sys.modules.pop(name, None)
