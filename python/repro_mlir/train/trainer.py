@@ -167,7 +167,7 @@ class Trainer(ConstantAttributes):
         # numbers, the scales of previous steps (Q6), and the tensors of gradient compression.
         self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
-        self._running = self._has_run = False
+        self._running = self._has_run = self._opened = False
         self._done = _Position(0, 0)
         # The numbers of steps and batches before the first record of the receipt.
         self._before_receipt = self._done
@@ -200,14 +200,31 @@ class Trainer(ConstantAttributes):
 
     @property
     def steps(self) -> int:
-        """The number of steps that produced the present state, including those before `load_state_dict`. With a resumed
-        receipt it starts at the number of steps of the receipt's last checkpoint."""
+        """The number of steps that produced the present state, including those before `load_state_dict`.
+
+        With `ReceiptOptions(resume=True)` it is known after `prepare` or the first call of `fit`, which open the
+        receipt: it starts at the number of steps of the receipt's last checkpoint. Raises ReproError before that.
+        """
+        self._require_opened("steps")
         return self._position.steps
 
     @property
     def cursor(self) -> int:
-        """The number of batches that have been used, including those of failed steps."""
+        """The number of batches that have been used, including those of failed steps. With a receipt that may be
+        resumed, it is known as late as `steps`."""
+        self._require_opened("cursor")
         return self._position.cursor
+
+    def _require_opened(self, name: str) -> None:
+        if self._may_resume and not self._opened:
+            raise ReproError(
+                f"the receipt says what {name} is, and is not open yet: call prepare(*batch) with the first batch of "
+                "the run, or fit, which skips the batches that the receipt has used"
+            )
+
+    @property
+    def _may_resume(self) -> bool:
+        return self._options.receipt is not None and self._options.receipt.resume
 
     @property
     def _position(self) -> _Position:
@@ -312,10 +329,16 @@ class Trainer(ConstantAttributes):
             self._settle()
             if self._nonfinite is not None and self._options.nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
-            batch = self._flat(arguments)
+            batch, knew = self._flat(arguments), self._opened
             step = self._present(batch, subject)
             if self._options.receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is closed: use a new Trainer for more steps")
+            if self._recorder is not None and not knew and self._recorder.cursor:
+                raise ReproError(
+                    f"the receipt has already used {self._recorder.cursor} batches, and a loop that begins with step "
+                    "would use them again: call prepare(*batch) with the first batch of the run, then continue with "
+                    "the batch whose number, counted from 0, is trainer.cursor"
+                )
             if self._options.receipt is None and self._options.ranks is not None and not self._has_run:
                 begin_without_receipt(self._options.ranks)
             self._run(step, step.captured.inputs(batch))
@@ -467,7 +490,7 @@ class Trainer(ConstantAttributes):
         return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 
     def _report_nonfinite(self, loss: float) -> None:
-        message = f"step {self.steps} gave the loss {loss}"
+        message = f"step {self._position.steps} gave the loss {loss}"
         known, self._nonfinite = self._nonfinite, message
         if self._options.nonfinite_loss == "stop":
             raise NonFiniteLoss(f"{message}: the run stops")
@@ -592,6 +615,7 @@ class Trainer(ConstantAttributes):
             begin = self._before_receipt = self._done
             self._recorder = recorder
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
+            self._opened = True
 
     def _check_recorded(self, program: StepProgram, form: Form) -> None:
         """Raises ReproError if the state tensors of the program are not those of the receipt."""
@@ -625,7 +649,9 @@ class Trainer(ConstantAttributes):
           batches: an iterable of batches for `step`: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
             another object that can be iterated again restarts at its end; an iterator must yield `steps` batches.
           steps: the number of steps. With a resumed receipt: the total number of steps from the beginning of the run;
-            the batches begin there too, and the used ones are skipped.
+            the batches begin there too, and the used ones are skipped. If the input of a skipped step, such as the
+            batch or the learning rate, differs from the receipt's record, an error names the step and the input;
+            hyper-parameters of skipped steps are not compared if there are callbacks, which may have changed them.
           callbacks: functions that are called as callback(trainer, loss) after each step, in order. If one returns a
             true value, that step is the last one. An exception ends the training after that step.
         Returns:
@@ -636,7 +662,7 @@ class Trainer(ConstantAttributes):
         """
         losses: list[float] = []
         called = [*callbacks]
-        iterator, begun = self._resume(repeated(batches))
+        iterator, begun = self._resume(repeated(batches), hyper_parameters=not called)
         if begun > steps:
             raise ReproError(f"expected at least {begun} steps, the number that the receipt already has, got {steps}")
         ranks = self._options.ranks
@@ -653,10 +679,11 @@ class Trainer(ConstantAttributes):
                     break
         return losses
 
-    def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
+    def _resume(self, batches: Iterator[Any], hyper_parameters: bool) -> tuple[Iterator[Any], int]:
         """Prepares the batches of `fit`: returns those that remain, and the number of steps before them. In a resumed
-        run, the batches that the receipt has used are skipped; otherwise all batches and 0 are returned."""
-        if self._options.receipt is None or not self._options.receipt.resume or self._has_run:
+        run, the batches that the receipt has used are skipped, after a comparison of the inputs with the receipt's
+        records; otherwise all batches and 0 are returned."""
+        if not self._may_resume or self._has_run:
             return batches, 0
         for first in batches:
             self._prepare(as_arguments(first))
@@ -665,12 +692,28 @@ class Trainer(ConstantAttributes):
             used = recorder.cursor
             if used == 0:
                 return itertools.chain([first], batches), 0
-            passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
+            passed = 0
+            for batch in itertools.chain([first], itertools.islice(batches, used - 1)):
+                passed += 1
+                self._compare_skipped(passed, as_arguments(batch), hyper_parameters)
             if passed < used:
                 raise ReproError(f"expected more than the {used} batches that the receipt has used, got {passed}")
             self._restore(as_arguments(first))
             return batches, recorder.steps
         return batches, 0
+
+    def _compare_skipped(self, number: int, arguments: Any, hyper_parameters: bool) -> None:
+        """Compares a skipped batch, and the hyper-parameters as they are now, with the receipt's record of its step.
+        Raises ReceiptWrong if an input differs."""
+        with self._lock, frontend.outside_inference_mode():
+            recorder = self._recorder
+            assert recorder is not None
+            if not recorder.has_skipped(number):
+                return
+            batch = self._flat(arguments)
+            step = self._present(batch, self._subject(()))
+            arrays = step.kept.read_inputs(step.captured.inputs(batch))
+            recorder.compare_skipped(number, step.program, arrays, hyper_parameters)
 
     def _restore(self, batch: Any) -> None:
         """Restores the state of a resumed receipt again, because the iteration over the skipped batches may have
@@ -758,8 +801,8 @@ class Trainer(ConstantAttributes):
                 **({} if average is None else {"average": average.state_dict()}),
                 **({} if scaler is None else {"loss_scale": scaler.state_dict()}),
                 **frontend.own_entries(self._own, self._options),
-                "steps": self.steps,
-                "cursor": self.cursor,
+                "steps": self._position.steps,
+                "cursor": self._position.cursor,
                 "seed": int(self._options.seed) if seed is None else seed,
                 "random_step": step or 0,
             }

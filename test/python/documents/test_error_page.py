@@ -67,6 +67,15 @@ def verify_a_run_without_end() -> None:
         repro_mlir.verify("run.receipt")
 
 
+def resume_a_receipt(use: Callable[[repro_mlir.Trainer], object]) -> None:
+    for resume in (False, True):
+        model = Scaled(lambda x, y: 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        options = repro_mlir.ReceiptOptions("run.receipt", resume=resume)
+        with repro_mlir.Trainer(model, cross_entropy, optimizer, target="reference", receipt=options) as trainer:
+            _ = use(trainer) if resume else trainer.step(X, Y)
+
+
 def optimizer_of_another_model() -> torch.optim.Optimizer:
     return torch.optim.SGD(torch.nn.Linear(3, 5).parameters(), lr=0.1)
 
@@ -90,6 +99,8 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "autocast": within_autocast,
     "class out of range": lambda: step(y=torch.full((6,), 9)),
     "receipt exists": write_a_receipt_twice,
+    "steps of a receipt": lambda: resume_a_receipt(lambda trainer: trainer.steps),
+    "batches of a receipt": lambda: resume_a_receipt(lambda trainer: trainer.step(X, Y)),
     "item of a step's loss": lambda: step().item(),
     "no end of a run": verify_a_run_without_end,
     "target": lambda: step(target="cpu:avx9"),

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import blake3
@@ -43,6 +44,7 @@ from repro_mlir.verification.receipts.form import (
     committed_microbatches,
 )
 from repro_mlir.verification.receipts.options import ReceiptOptions
+from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.signing import PrivateKey
 from repro_mlir.verification.receipts.step_log import StoredInputs, loss_of
 
@@ -198,6 +200,59 @@ class Recorder:
         """Resets the state to the last kept state, before the first step of a resumed run."""
         for name, array in self.state.items():
             array[...] = self._writer.state[name]
+
+    @cached_property
+    def _skipped(self) -> dict[int, Record]:
+        """The records of the steps before the one that runs first, by the numbers of their batches, counted from 1."""
+        if not isinstance(self._writer, writer.ReceiptWriter):
+            return {}
+        records = (self._writer.log[number] for number in range(1, self._writer.kept + 1))
+        return {record.commitment.cursor: record for record in records if record.program is not None}
+
+    def has_skipped(self, batch: int) -> bool:
+        """Whether this rank reads the receipt, and a skipped step of it has used the batch of this number, counted from
+        1. A failed step has used a batch without a record."""
+        return batch in self._skipped
+
+    def compare_skipped(
+        self, batch: int, program: StepProgram, inputs: Sequence[np.ndarray], hyper_parameters: bool
+    ) -> None:
+        """Compares the inputs of a skipped step with its record.
+
+        Args:
+          batch: the number of the step's batch, counted from 1.
+          program, inputs: the program and the inputs that the step would have now. Inputs with other names than in the
+            record are not compared.
+          hyper_parameters: whether to compare the hyper-parameters, too.
+        Raises:
+          ReceiptWrong: an input differs.
+        """
+        record = self._skipped[batch]
+        assert record.program is not None and isinstance(self._writer, writer.ReceiptWriter)
+        signature = self._writer.header.programs[record.program].signature
+        known = {kind.name: place for place, kind in enumerate(signature.inputs)}
+        form = StoredInputs(program.inputs)
+        arrays = form.decode(form.encode(inputs), f"step {record.step}")
+        for place, (kind, array) in enumerate(zip(program.inputs, arrays, strict=True)):
+            is_hyper_parameter = place < program.num_hyper_parameters
+            at = known.get(kind.name)
+            if at is None or (is_hyper_parameter and not hyper_parameters):
+                continue
+            expected, (actual,) = record.commitment.inputs[at], tensor_digests([(array, kind.element)])
+            if actual == expected:
+                continue
+            told = "this run has other values"
+            if is_hyper_parameter and at < signature.num_hyper_parameters and not kind.shape:
+                stored = Receipt(self._path).inputs(self._writer.log.record_of(record.step))
+                told = f"expected {stored[at]}, this run has {array}"
+            raise ReceiptWrong(
+                f"input {kind.name}",
+                f"{self._path} cannot be resumed, because the input differs from its record: {told}: change the script "
+                "and its data back, or begin another receipt",
+                record.step,
+                expected.hex(),
+                actual.hex(),
+            )
 
     def take(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Begins a step: records a state change by the user since the last step.
@@ -378,7 +433,12 @@ class Recorder:
         """Raises ReceiptWrong if a record that a resumed run has computed again differs from the receipt's record."""
         for place, expected, actual in differences(self._writer.header, self._recorded(number), record):
             raise ReceiptWrong(
-                place, f"the repeated step differs from {self._path / STEPS}", record.follows, expected, actual
+                place,
+                f"the repeated step differs from {self._path / STEPS}: change the script and its data back, or begin "
+                "another receipt",
+                record.follows,
+                expected,
+                actual,
             )
 
     def _recorded(self, number: int) -> Record:

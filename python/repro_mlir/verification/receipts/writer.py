@@ -294,11 +294,25 @@ class ReceiptWriter:
 
 
 def _same_run(found: Header, wanted: Header, path: Path) -> Header:
+    # A renamed script is the same script.
+    if (found.script and found.script[1]) != (wanted.script and wanted.script[1]):
+        stated, given = (" of BLAKE3 ".join(each.script) if each.script else "no script" for each in (found, wanted))
+        raise ReproError(
+            f"{path}: a receipt states the one script of its whole run: expected {stated}, as in the receipt, got "
+            f"{given}: change the script back, or begin another receipt"
+        )
     ours, theirs = wanted.programs[0], found.programs[0]
     if ours.identity != theirs.identity:
-        raise ReproError(f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}")
+        raise ReproError(
+            f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}"
+            f"{_different_inputs(theirs, ours)}: change the model, the options and the shapes of the batches back, or "
+            "begin another receipt"
+        )
     if found.initial != wanted.initial:
-        raise ReproError(f"{path}: expected this run's initial state {wanted.initial}, got {found.initial}")
+        raise ReproError(
+            f"{path}: expected this run's initial state {wanted.initial}, got {found.initial}: the run must begin with "
+            "the same weights, so set the same seed, or begin another receipt"
+        )
     if theirs.signature.as_json() != ours.signature.as_json():
         raise ReproError(f"{path}: expected a receipt of this run's names and unsigned integers of tensors, got others")
     for name in ("nonfinite_loss", "microbatches_every"):
@@ -308,3 +322,14 @@ def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     if found.stored != wanted.stored:
         raise ReproError(f"{path}: expected a receipt {'with' if wanted.stored else 'without'} batches, as in this run")
     return found
+
+
+def _different_inputs(recorded: ListedProgram, ours: ListedProgram) -> str:
+    """Describes the first input whose type differs between two programs; empty if there is none."""
+    known = {kind.name: kind for kind in recorded.signature.inputs}
+    for kind in ours.signature.inputs:
+        found = known.get(kind.name, kind)
+        if (found.shape, found.element) != (kind.shape, kind.element):
+            shapes = (f"{each.element} {[*each.shape]}" for each in (found, kind))
+            return f" ({kind.name}: {' in the receipt, '.join(shapes)} in this run)"
+    return ""

@@ -5,8 +5,9 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_resuming_another_run(finished: Path, copy: Callable[[], Path]) -> None:
     model, loss_fn, optimizer, batches, extra = training()
     next(model.parameters()).data.zero_()
     other = repro_mlir.Trainer(model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra)
-    with pytest.raises(ReproError, match="expected this run's initial state"):
+    with pytest.raises(ReproError, match=r"expected this run's initial state .* set the same seed"):
         other.fit(batches, STEPS)
     del extra["clip_norm"]
     other = repro_mlir.Trainer(*training()[:3], receipt=ReceiptOptions(path, resume=True), **extra)
@@ -139,6 +140,67 @@ def test_other_batches_when_resuming_are_noticed(copy: Callable[[], Path]) -> No
         ) as trainer:
             trainer.fit(changed, STEPS)
     assert caught.value.step == 7 and caught.value.place.startswith("input ")
+
+
+@pytest.mark.parametrize("steps", [STEPS, STEPS + 2])
+@pytest.mark.parametrize(
+    ("change", "place", "told"),
+    [
+        (lambda i, lr, x: (lr, x + (i == 1)), "input batch[0]", "this run has other values"),
+        (lambda i, lr, x: (lr * (1 + (i == 2)), x), "input lr", "expected 0.0099"),
+    ],
+)
+@pytest.mark.diagonal
+def test_skipped_batches_are_compared(
+    finished: Path, copy: Callable[[], Path], change: Callable, place: str, told: str, steps: int
+) -> None:
+    path = copy()
+    model, loss_fn, optimizer, batches, extra = training()
+
+    def changed() -> Iterator[tuple]:
+        (group,) = optimizer.param_groups
+        for i, (x, y) in enumerate(batches):
+            group["lr"], x = change(i, group["lr"], x)
+            yield x, y
+
+    with pytest.raises(ReceiptWrong, match=told) as caught:
+        with repro_mlir.Trainer(
+            model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra
+        ) as trainer:
+            trainer.fit(changed(), steps)
+    assert (caught.value.step, caught.value.place) == (2 if "batch" in place else 3, place)
+    assert "begin another receipt" in str(caught.value) and same_files(finished, path)
+
+
+def test_a_loop_that_would_use_batches_again(finished: Path, copy: Callable[[], Path]) -> None:
+    path = copy()
+    options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
+    model, loss_fn, optimizer, batches, extra = training()
+    given = list(islice(batches, STEPS))
+    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, receipt=options, **extra)
+    for name in ("steps", "cursor"):
+        with pytest.raises(ReproError, match=f"the receipt says what {name} is, and is not open yet: call prepare"):
+            getattr(trainer, name)
+    assert trainer.state_dict()["steps"] == 0 and "steps: 0" in repr(trainer)
+    with pytest.raises(ReproError, match=r"already used 8 batches, .* call prepare\(\*batch\) with the first batch"):
+        trainer.step(*given[0])
+    assert (trainer.steps, trainer.cursor) == (STEPS, STEPS)
+    trainer.__exit__(ReproError, None, None)
+    assert same_files(finished, path)
+
+
+def test_a_receipt_states_one_script(tmp_path: Path, copy: Callable[[], Path]) -> None:
+    script, path = tmp_path / "train.py", tmp_path / "run"
+    script.write_text("first")
+    train(ReceiptOptions(path, script=script), 1)
+    again = script.rename(tmp_path / "renamed.py")
+    train(ReceiptOptions(path, script=again, resume=True), 2)
+    again.write_text("second")
+    for other, given in ((again, "renamed.py of BLAKE3"), (None, "no script")):
+        with pytest.raises(ReproError, match=rf"expected train.py of BLAKE3 .*, as in the receipt, got {given}"):
+            train(ReceiptOptions(path, script=other, resume=True), 3)
+    with pytest.raises(ReproError, match=r"expected no script, as in the receipt, got renamed.py"):
+        train(ReceiptOptions(copy(), script=again, resume=True), STEPS)
 
 
 def test_two_writers(finished: Path, copy: Callable[[], Path]) -> None:
