@@ -19,6 +19,7 @@ static thread_local MacArray *current = nullptr;
 MacArray::Use::Use(MacArray &array) { current = &array; }
 MacArray::Use::~Use() { current = nullptr; }
 
+/// (K4) Refuses each sum that an accumulator cannot hold.
 void MacArray::multiply(ByteMatrix x, ByteMatrix y, int32_t *sums, int64_t rows,
                         int64_t columns, int64_t depth) {
   auto fail = [&](const Error &message) {
