@@ -72,6 +72,10 @@ class Trainer(ConstantAttributes):
     batch), and a string of the batch that the step does not use is ignored. If the step needs the value itself, as for
     a power or a shape, a warning names the value. A GPU keeps the state in its own memory: see `sync`.
 
+    Until `close`, calls that would have no effect next to the trainer are refused for its model and optimizer:
+    `optimizer.step()`, gradient clipping and the `unscale_` of a GradScaler without a gradient from the user's own
+    `backward`.
+
     A step is atomic: if an exception ends the step, including a Ctrl-C at any moment, either all of state, `steps`,
     `cursor` and receipt have changed, or none of them; `steps` shows which.
 
@@ -172,6 +176,8 @@ class Trainer(ConstantAttributes):
         # The numbers of steps and batches before the first record of the receipt.
         self._before_receipt = self._done
         self._broken: str | None = None
+        self._leftover_calls = frontend.LeftoverCalls(model, optimizer)
+        self._leftover_calls.begin()
 
     def __enter__(self) -> Trainer:
         return self
@@ -194,7 +200,9 @@ class Trainer(ConstantAttributes):
     ) -> None:
         if kind is None:
             self.close()
-        elif self._recorder is not None:
+            return
+        self._leftover_calls.end()
+        if self._recorder is not None:
             recorder, self._recorder = self._recorder, None
             recorder.close()
 
@@ -329,6 +337,7 @@ class Trainer(ConstantAttributes):
             self._settle()
             if self._nonfinite is not None and self._options.nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
+            self._leftover_calls.begin()
             batch, knew = self._flat(arguments), self._opened
             step = self._present(batch, subject)
             if self._options.receipt is not None and self._recorder is None:
@@ -346,6 +355,7 @@ class Trainer(ConstantAttributes):
             loss, found = step.loss(), step.results() if returns or fills else {}
             if fills:
                 frontend.fill_gradients(self._model, found["gradients"])
+                self._leftover_calls.note_returned()
         if not math.isfinite(loss):
             self._report_nonfinite(loss)
         return loss, found
@@ -727,12 +737,14 @@ class Trainer(ConstantAttributes):
                 step.kept.load()
 
     def close(self) -> None:
-        """Finishes the receipt, if there is one; no step can run afterwards. See `ReceiptOptions`.
+        """Finishes the receipt, if there is one, after which no step can run. See `ReceiptOptions`. Afterwards,
+        `optimizer.step()` and gradient clipping of a loop in eager mode are allowed again.
 
         Raises:
           ReproError: the receipt cannot be written, or a recomputed step differs from its record.
         """
         with self._lock:
+            self._leftover_calls.end()
             self._settle()
             if self._recorder is not None:
                 if self._step is not None and self._step.is_divided:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from repro_mlir.frontends.torch.objects.device_tensors import bring_others_back
     from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
+    from repro_mlir.frontends.torch.objects.leftover_calls import LeftoverCalls
     from repro_mlir.frontends.torch.objects.module_calls import Refresh
     from repro_mlir.frontends.torch.objects.read_values import TensorContents
     from repro_mlir.frontends.torch.objects.subject import Subject
@@ -55,6 +56,7 @@ _HOMES = {
     "TensorContents": "objects.read_values",
     "FlatBatch": "objects.flat_batch",
     "Form": "objects.watch",
+    "LeftoverCalls": "objects.leftover_calls",
     "Refresh": "objects.module_calls",
     "Stale": "objects.binding",
     "Subject": "objects.subject",
@@ -89,6 +91,7 @@ __all__ = [
     "CaptureError",
     "FlatBatch",
     "Form",
+    "LeftoverCalls",
     "Refresh",
     "Stale",
     "Subject",

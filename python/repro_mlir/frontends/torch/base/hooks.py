@@ -28,6 +28,10 @@ MODULE_HOOKS = {
 """The attributes of torch.nn.Module that contain the hooks of a step, each with the hook's name in messages."""
 
 
+class TrainerStepHook:
+    """The base class of the hook that a trainer itself registers at the optimizer's step."""
+
+
 def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:
     """Refuses the hooks that no program can contain.
 
@@ -43,7 +47,8 @@ def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.
         raise CaptureError("a global module hook is registered, which a compiled step cannot call: remove it")
     if optimizer is None:
         return
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+    before = [hook for hook in optimizer._optimizer_step_pre_hooks.values() if not isinstance(hook, TrainerStepHook)]
+    if before or optimizer._optimizer_step_post_hooks:
         raise CaptureError("the optimizer has a step hook, which a compiled step cannot call: remove it")
     if any(GLOBAL_STEP_HOOKS):
         raise CaptureError("a global optimizer step hook is registered, which a compiled step cannot call: remove it")

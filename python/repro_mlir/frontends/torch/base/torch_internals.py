@@ -10,6 +10,7 @@ Attributes of objects, such as `OpOverload._schema`, are listed in test/python/f
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -179,6 +180,38 @@ def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractC
     """Replaces, within the block, the function with which operators such as `torch.cond` compile and call the functions
     passed to them."""
     return replaced(torch._higher_order_ops.utils, _hop_compile_and_call=make)
+
+
+# --- Functions of PyTorch that change gradients ---
+
+
+def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None]) -> None:
+    """Makes the functions that change gradients call `check(name, parameters)` first, also those that the user has
+    imported under another name. `clip_grad_norm_` calls `clip_grads_with_norm_`."""
+    for wrapper in (torch.nn.utils.clip_grads_with_norm_, torch.nn.utils.clip_grad_value_):
+        with private_names("torch"):
+            (cell,) = wrapper.__closure__
+        cell.cell_contents = _preceded_clipping(cell.cell_contents, wrapper.__name__.removeprefix("_"), check)
+    unscale = torch.amp.GradScaler.unscale_
+
+    @functools.wraps(unscale)
+    def unscale_(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+        check("unscale_", [parameter for group in optimizer.param_groups for parameter in group["params"]])
+        unscale(scaler, optimizer)
+
+    torch.amp.GradScaler.unscale_ = unscale_
+
+
+def _preceded_clipping(clip: Any, name: str, check: Callable[[str, list[torch.Tensor]], None]) -> Any:
+    @functools.wraps(clip)
+    def preceded(parameters: Any, *arguments: Any, **keywords: Any) -> Any:
+        # TorchDynamo cannot trace the check.
+        if not torch.compiler.is_compiling():
+            parameters = [parameters] if isinstance(parameters, torch.Tensor) else [*parameters]
+            check(name, parameters)
+        return clip(parameters, *arguments, **keywords)
+
+    return preceded
 
 
 # --- torch-mlir ---

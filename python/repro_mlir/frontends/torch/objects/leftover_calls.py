@@ -1,0 +1,111 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Refuses calls that a loop with `loss.backward()` needs, and that have no effect next to a trainer.
+
+A trainer's step computes gradients, clips them and updates the parameters. So the clipping functions of torch.nn.utils,
+`GradScaler.unscale_` and `optimizer.step` find no gradients, and PyTorch does nothing. A gradient that the step returns
+has already been used. These calls are refused while a trainer has the parameters. If `backward` of the user's own loop
+has computed a gradient, the calls have an effect and are allowed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from repro_mlir.base.errors import ReproError
+from repro_mlir.frontends.torch.base.hooks import TrainerStepHook
+from repro_mlir.frontends.torch.base.torch_internals import precede_gradient_functions
+from repro_mlir.frontends.torch.optimizers.given_gradients import GivenGradients
+
+_REASON = "a Trainer's step computes the gradients and updates the parameters itself"
+_REMEDIES = {
+    "clip_grads_with_norm_": "pass clip_norm= to Trainer and remove the call of clip_grad_norm_",
+    "clip_grad_value_": "clamp in a hook of each parameter, such as p.register_hook(lambda g: g.clamp(-1, 1)), and "
+    "remove the call of clip_grad_value_",
+    "unscale_": "pass loss_scale= to Trainer and remove the calls of the GradScaler",
+    "step": "remove optimizer.step(), or call trainer.close() before a loop of your own",
+}
+"""What to do about each call, by the name of the function."""
+
+
+class LeftoverCalls:
+    """The calls that are refused for one model and its optimizer, from `begin` until `end`."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._remove: Callable[[], object] | None = None
+        # The gradients that the trainer has set, each with its version.
+        self._returned: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self._reference = weakref.ref(self)
+        # The gradients that a compiled optimizer gets are the user's own.
+        self._applies = not isinstance(model, GivenGradients)
+
+    def begin(self) -> None:
+        """Refuses the calls from now on."""
+        if self._remove is None and self._applies:
+            handle = self._optimizer.register_step_pre_hook(_StepHook(self._reference))
+            self._remove = weakref.finalize(self, _release, handle, self._reference)
+            _ACTIVE.add(self._reference)
+
+    def end(self) -> None:
+        """Allows the calls again."""
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def note_returned(self) -> None:
+        """Records that the present gradients of the model have been used by a step."""
+        self._returned.clear()
+        for parameter in self._model.parameters():
+            if parameter.grad is not None:
+                self._returned[parameter.grad] = parameter.grad._version
+
+    def has_any(self, parameters: Iterable[torch.Tensor]) -> bool:
+        """Whether one of the parameters is the model's."""
+        own = {*map(id, self._model.parameters())}
+        return any(id(parameter) in own for parameter in parameters)
+
+    def refuse(self, name: str, parameters: Iterable[torch.Tensor]) -> None:
+        """Raises ReproError if none of the parameters has a gradient that the user's own loop has computed."""
+        gradients = [parameter.grad for parameter in parameters]
+        if all(each is None or self._returned.get(each) == each._version for each in gradients):
+            raise ReproError(f"{name} has no effect: {_REASON}: {_REMEDIES[name]}")
+
+
+_ACTIVE: set[weakref.ref[LeftoverCalls]] = set()
+"""Copying this set is atomic with respect to other threads."""
+
+
+def _release(handle: RemovableHandle, reference: weakref.ref[LeftoverCalls]) -> None:
+    handle.remove()
+    _ACTIVE.discard(reference)
+
+
+class _StepHook(TrainerStepHook):
+    """Refuses `optimizer.step()`, except with a closure, which computes gradients itself."""
+
+    def __init__(self, calls: weakref.ref[LeftoverCalls]) -> None:
+        self._calls = calls
+
+    def __call__(self, optimizer: torch.optim.Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        calls = self._calls()
+        if calls is not None and not arguments[1:] and not keywords:
+            calls.refuse("step", (parameter for group in optimizer.param_groups for parameter in group["params"]))
+
+
+def _check(name: str, parameters: list[torch.Tensor]) -> None:
+    for reference in tuple(_ACTIVE):
+        calls = reference()
+        if calls is not None and calls.has_any(parameters):
+            calls.refuse(name, parameters)
+
+
+precede_gradient_functions(_check)
