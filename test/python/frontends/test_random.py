@@ -62,6 +62,35 @@ def _random_op(text: str) -> str:
     return attributes.replace("operandSegmentSizes = array<i32: 2, 1>, ", "")
 
 
+_GENERATOR = torch.Generator().manual_seed(1)
+_MANUAL_SEED = torch.manual_seed
+
+
+def _seeded_again(x: torch.Tensor) -> torch.Tensor:
+    with torch.random.fork_rng():
+        _MANUAL_SEED(0)
+        return torch.randn_like(x)
+
+
+@pytest.mark.parametrize(
+    ("draw", "reason"),
+    [
+        (lambda x: torch.manual_seed(0) and torch.rand_like(x), "the step calls manual_seed of torch's random numbers"),
+        (_seeded_again, "the step calls manual_seed"),
+        (lambda x: x + torch.seed(), "the step calls seed"),
+        (lambda x: x + torch.initial_seed(), "the step calls initial_seed"),
+        (lambda x: torch.rand(x.shape, generator=_GENERATOR), "leave out generator=, and pass seed= to Trainer"),
+        (lambda x: torch.empty_like(x).normal_(generator=_GENERATOR), "the step draws from a torch.Generator"),
+        (lambda x: torch.bernoulli(x, generator=_GENERATOR), "the step draws from a torch.Generator"),
+    ],
+)
+def test_seeds_and_generators_within_a_step_are_refused(draw, reason: str) -> None:
+    default = torch.random.default_generator
+    with pytest.raises(CaptureError, match=rf"test_random.py:\d+: .*{re.escape(reason)}"):
+        _draw(draw, (2, 2))
+    assert torch.random.default_generator is default is torch.default_generator
+
+
 def test_R2_bernoulli() -> None:
     got, _ = _draw(lambda x: torch.bernoulli(x + 0.3))
     uniform, _ = _draw(torch.rand_like)

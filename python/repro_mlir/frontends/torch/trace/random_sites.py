@@ -120,6 +120,10 @@ class RandomSites(TorchDispatchMode):
             for name, replacement in (("get_rng_state", get_rng_state), ("set_rng_state", set_rng_state)):
                 self._saved.append((module, name, getattr(module, name)))
                 setattr(module, name, replacement)
+        # `torch.manual_seed`, also if the user has imported it under another name, looks this name up when it is called.
+        default = torch.random.default_generator
+        self._saved.append((torch.random, "default_generator", default))
+        torch.random.default_generator = _DefaultGenerator.wrap(default, thread)
         self._captures.append(CAPTURING.set(True))
         super().__enter__()
         return self
@@ -162,7 +166,13 @@ class RandomSites(TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if kwargs.get("generator", function) is None:
+        generator = kwargs.get("generator", function)
+        if isinstance(generator, torch.Generator):
+            raise CaptureError(
+                "the step draws from a torch.Generator, whose state a compiled step cannot advance: leave out "
+                "generator=, and pass seed= to Trainer"
+            )
+        if generator is None:
             function = _WITHOUT_GENERATOR.get(function, function)
         sample = _SAMPLERS.get(function)
         if sample is not None:
@@ -200,6 +210,26 @@ class _SiteNumber:
         if not isinstance(state, cls):
             raise CaptureError("expected a state that the same step has read for torch.set_rng_state, got another")
         return state.number
+
+
+class _DefaultGenerator:
+    """The default generator of PyTorch, whose state a thread that traces a step must not set or read."""
+
+    def __init__(self, generator: torch.Generator, thread: int) -> None:
+        self._generator = generator
+        self._thread = thread
+
+    def __getattr__(self, name: str) -> Any:
+        if threading.get_ident() == self._thread:
+            raise CaptureError(
+                f"the step calls {name} of torch's random numbers, which a compiled step draws from its own seed and "
+                "the number of the step: pass seed= to Trainer, or keep random numbers that stay the same in a buffer"
+            )
+        return getattr(self._generator, name)
+
+    @classmethod
+    def wrap(cls, generator: torch.Generator, thread: int) -> Any:
+        return cls(generator, thread)
 
 
 def _native_dropout(
