@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 
 from repro_mlir.base.command_line import positive
@@ -82,6 +83,12 @@ def _train(options: argparse.Namespace) -> int:
     if options.save:
         check_can_write(options.save)
     given = load_training(options.script, **numerics_of(options))
+    if given.steps not in (None, options.steps) and (ranks is None or ranks.rank == 0):
+        tell(
+            f"repro: training() has steps={given.steps}, its default, and does not get --steps {options.steps}: "
+            "a schedule over `steps` keeps its length",
+            stream=sys.stderr,
+        )
     chosen: TrainKeywords = {
         **given.options,
         **{"target": target, "threads": options.threads, "ranks": ranks, "receipt": receipt},

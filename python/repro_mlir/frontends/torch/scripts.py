@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import functools
 import importlib.util
+import inspect
 import itertools
 import os
 import random
@@ -56,6 +58,7 @@ class Training:
       model, loss_fn, optimizer: as for `Trainer`.
       batches: an iterable of batches, as for `Trainer.fit`.
       options: keyword arguments of `Trainer`.
+      steps: the default of the parameter `steps` of `training()`, if it is a number that the function uses.
       validation: returns the batches of a validation, no more than `MOST_VALIDATION_BATCHES`, and preserves the global
         random states of PyTorch, NumPy and Python; None if the script defines no validation.
     """
@@ -66,6 +69,7 @@ class Training:
     batches: Iterable[Any]
     options: ScriptKeywords
     validation: Callable[[], list[Any]] | None = None
+    steps: int | None = None
 
     def capture(
         self, batch: Any, returns: Sequence[Returned] = ()
@@ -166,7 +170,20 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
         raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
     options = options | {name: value for name, value in numerics.items() if value is not None}
     validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
-    return Training(given[0], given[1], given[2], _Batches(given[3], file), options, validation)
+    return Training(
+        given[0], given[1], given[2], _Batches(given[3], file), options, validation, _default_steps(module.training)
+    )
+
+
+def _default_steps(training: Callable[..., Any]) -> int | None:
+    """Returns the default of the parameter `steps`, if it is a number and the function uses the parameter."""
+    if not inspect.isfunction(training):
+        return None
+    parameter = inspect.signature(training).parameters.get("steps")
+    # From Python 3.13 on, one instruction may load two variables.
+    loads = (each.argval for each in dis.get_instructions(training) if each.opname.startswith("LOAD"))
+    is_used = any("steps" in (loaded if isinstance(loaded, tuple) else (loaded,)) for loaded in loads)
+    return parameter.default if parameter is not None and is_used and type(parameter.default) is int else None
 
 
 _NO_TRAINING = (

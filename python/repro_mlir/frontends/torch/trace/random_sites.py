@@ -120,7 +120,7 @@ class RandomSites(TorchDispatchMode):
             for name, replacement in (("get_rng_state", get_rng_state), ("set_rng_state", set_rng_state)):
                 self._saved.append((module, name, getattr(module, name)))
                 setattr(module, name, replacement)
-        # `torch.manual_seed`, also if the user has imported it under another name, looks this name up when it is called.
+        # `torch.manual_seed` looks this name up when it is called, also if the user has imported it by another name.
         default = torch.random.default_generator
         self._saved.append((torch.random, "default_generator", default))
         torch.random.default_generator = _DefaultGenerator.wrap(default, thread)
