@@ -190,7 +190,7 @@ def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None])
     imported under another name. `clip_grad_norm_` calls `clip_grads_with_norm_`."""
     for wrapper in (torch.nn.utils.clip_grads_with_norm_, torch.nn.utils.clip_grad_value_):
         with private_names("torch"):
-            (cell,) = wrapper.__closure__
+            (cell,) = wrapper.__closure__ or ()
         cell.cell_contents = _preceded_clipping(cell.cell_contents, wrapper.__name__.removeprefix("_"), check)
     unscale = torch.amp.GradScaler.unscale_
 
@@ -199,7 +199,7 @@ def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None])
         check("unscale_", [parameter for group in optimizer.param_groups for parameter in group["params"]])
         unscale(scaler, optimizer)
 
-    torch.amp.GradScaler.unscale_ = unscale_
+    torch.amp.GradScaler.unscale_ = unscale_  # type: ignore[method-assign]
 
 
 def _preceded_clipping(clip: Any, name: str, check: Callable[[str, list[torch.Tensor]], None]) -> Any:

@@ -32,7 +32,7 @@ _REMEDIES = {
     "unscale_": "pass loss_scale= to Trainer and remove the calls of the GradScaler",
     "step": "remove optimizer.step(), or call trainer.close() before a loop of your own",
 }
-"""What to do about each call, by the name of the function."""
+"""The remedy for each call, by the name of the function."""
 
 
 class LeftoverCalls:
