@@ -199,7 +199,7 @@ def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None])
         check("unscale_", [parameter for group in optimizer.param_groups for parameter in group["params"]])
         unscale(scaler, optimizer)
 
-    torch.amp.GradScaler.unscale_ = unscale_  # type: ignore[method-assign]
+    torch.amp.GradScaler.unscale_ = unscale_  # type: ignore[assignment, method-assign]
 
 
 def _preceded_clipping(clip: Any, name: str, check: Callable[[str, list[torch.Tensor]], None]) -> Any:
