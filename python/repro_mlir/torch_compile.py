@@ -152,8 +152,14 @@ def backend(**options: Unpack[BackendKeywords]) -> Backend:
     return Backend(**options)
 
 
-def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+def compile_for_dynamo(
+    module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Any:
     """Compiles a graph for `torch.compile(backend="repro_mlir")`; `options` are those of `backend` except the seed."""
+    if mode is not None:
+        raise ReproError(
+            f"expected no mode, got {mode!r}: the modes of torch.compile are for its backend inductor: leave it out"
+        )
     known = [name for name in BackendKeywords.__annotations__ if name != "seed"]
     given: Any = dict(options or {})
     if "seed" in given:

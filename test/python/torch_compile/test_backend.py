@@ -924,6 +924,9 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
+    with pytest.raises(BackendCompilerFailed, match=r"expected no mode, got 'max-autotune': .* leave it out"):
+        torch.compile(lambda x: x + 1, backend="repro_mlir", mode="max-autotune")(x)
+    torch._dynamo.reset()
     # If a backend is given by name, each graph gets its own backend, which counts calls from zero. With one seed, all
     # graphs would draw equal random numbers.
     with pytest.raises(BackendCompilerFailed, match=r"by name takes no seed: .*backend\(seed="):
