@@ -7,14 +7,12 @@
 
 Maps and simulates the first training step of each script, by default a perceptron, a transformer of images and the
 examples. The naive mapping cuts only the outermost loop of each kernel, the batch, and leaves all tensors in the DRAM.
-The machines have as much code memory as the kernels need. Prints the simulated time of both mappings, the bound of the
+Prints the simulated time of both mappings, the bound of the
 second one (docs/guides/many-cores.md), and the ratio of the times; stops if the mappings give different bits.
 """
 
 import argparse
-import json
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,7 @@ def tool(name: str, *options: str, text: bytes) -> bytes:
     return subprocess.run([path, *options], input=text, stdout=subprocess.PIPE, check=True).stdout
 
 
-def map_program(program: Program, machine: Path, strategy: str, homes: str) -> bytes:
+def map_program(program: Program, machine: str, strategy: str, homes: str) -> bytes:
     """Returns the core plan of a program."""
     level = native_level()
     passes = (
@@ -66,36 +64,27 @@ def simulate(plan: bytes, program: Program, inputs: list[np.ndarray]) -> tuple[d
     return backend.report, b"".join(array.tobytes() for array in (*states, *outputs))
 
 
-def write_machine(name: str, folder: Path) -> Path:
-    """Writes the machine with a code memory for all kernels of these models."""
-    path = folder / f"{name}.json"
-    code = {"value": 1 << 22, "source": "benchmarks/cores_mapping.py: any program fits"}
-    path.write_text(json.dumps({"kind": "cores", "extends": name, "core": {"code_bytes": code}}))
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--script", nargs="*", default=[str(FOLDER.parent / name) for name in SCRIPTS])
     parser.add_argument("--machine", nargs="*", default=["spinnaker2", "wormhole-n150"])
     options = parser.parse_args()
     print(f"{'model':14} {'machine':14} {'naive ms':>9} {'ms':>9} {'bound ms':>9} {'naive/ms':>9} {'ms/bound':>9}")
-    with tempfile.TemporaryDirectory() as folder:
-        for script in options.script:
-            program, (inputs,) = capture_steps(load_training(script), 1)
-            for name in options.machine:
-                machine = write_machine(name, Path(folder))
-                (naive, want), (report, bits) = (
-                    simulate(map_program(program, machine, *mapping), program, inputs) for mapping in MAPPINGS.values()
-                )
-                if bits != want:
-                    raise SystemExit(f"{script} on {name}: expected equal bits of both mappings, got different ones")
-                before, after, bound = naive["seconds"], report["seconds"], report["bound_seconds"]
-                print(
-                    f"{Path(script).stem:14} {name:14} {1e3 * before:9.3f} {1e3 * after:9.3f} {1e3 * bound:9.3f} "
-                    f"{before / after:9.2f} {after / bound:9.2f}",
-                    flush=True,
-                )
+    for script in options.script:
+        program, (inputs,) = capture_steps(load_training(script), 1)
+        for name in options.machine:
+
+            (naive, want), (report, bits) = (
+                simulate(map_program(program, name, *mapping), program, inputs) for mapping in MAPPINGS.values()
+            )
+            if bits != want:
+                raise SystemExit(f"{script} on {name}: expected equal bits of both mappings, got different ones")
+            before, after, bound = naive["seconds"], report["seconds"], report["bound_seconds"]
+            print(
+                f"{Path(script).stem:14} {name:14} {1e3 * before:9.3f} {1e3 * after:9.3f} {1e3 * bound:9.3f} "
+                f"{before / after:9.2f} {after / bound:9.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

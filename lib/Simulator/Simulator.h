@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A simulation by discrete events. The kernels run as code of the host on
-// simulated memories, so a step has the bits of each other target.
+// simulated memories, so a step has the same bits as on all other targets.
 // docs/guides/many-cores.md describes what is checked and counted.
 //
 //===----------------------------------------------------------------------===//

@@ -95,7 +95,7 @@ struct ManyCore {
   // The control of a core.
   double runCycles = 0;     ///< a call of a tile's kernel
   double releaseCycles = 0; ///< an addition to a counter of another core
-  double acquireCycles = 0; ///< a look at an own counter
+  double acquireCycles = 0; ///< a read of a counter of the core itself
 
   // The grid of chips. With hexagonal links, each chip also has links to the
   // chips at (x + 1, y + 1) and (x - 1, y - 1).

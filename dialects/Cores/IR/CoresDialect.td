@@ -25,8 +25,9 @@ def Cores_Dialect : Dialect {
     the plan, and the arena. All cores access the DRAM, by transfers alone. Each
     core has a data memory of its own, whose buffers have the memory space
     `#cores.memory<local>`. A transfer may also read the data memory of another
-    core, which is the result of a `cores.remote`. At the beginning of a step, the word of the error is
-    zero, and the other bytes of the data memory are undefined.
+    core, which is the result of a `cores.remote`. At the beginning of a step,
+    the error word is zero, and the other bytes of the data memory are
+    undefined.
 
     **Transfers.** `cores.copy` and `cores.send` start a transfer and do not
     wait for its end. A transfer accesses memory at any time between its start
@@ -72,7 +73,8 @@ def Cores_Dialect : Dialect {
 
     Attributes of launch plans, which `repro-map-tile` sets:
 
-    - `cores.scratch`: the bytes of scratch memory of all tiles.
+    - `cores.scratch`: the largest number of bytes of scratch memory that a tile
+      needs.
   }];
   let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles,
                           "::mlir::repro::cores::MatrixAttr":$matrix,

@@ -290,7 +290,7 @@ LogicalResult PlanTranslator::translateCode(const Level &level, unsigned jobs) {
   if (failed(objects))
     return failure();
   plan.objects.assign(objects->begin(), objects->end());
-  // Code for the host is not the code of a core, whose bytes are not known.
+  // Code for the host does not count against the code memory of a core.
   if (!level.isMicrocontroller)
     return success();
   llvm::StringMap<uint64_t> sizes;

@@ -15,8 +15,8 @@ def ReproExpandMatrices : Pass<"repro-expand-matrices", "::mlir::ModuleOp"> {
   let description = [{
     Replaces each fold with the attribute `cores.matrix` by loops that call the
     core's array of multipliers, and that add the array's results to the sums in
-    the core's memory. The simulator is the array: it refuses an overflow of an
-    accumulator.
+    the core's memory. The simulator computes what the array computes, and
+    refuses an overflow of an accumulator.
   }];
   let options = [
     Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",

@@ -45,13 +45,13 @@ struct PartCopy {
   int64_t getBytes(int64_t elementBytes) const;
 };
 
-/// Returns the lowest address of a home: the error words that cores check lie
-/// below.
+/// Returns the lowest address that a home may have. The error words that cores
+/// check lie below this address.
 int64_t getLeastHome(size_t numCores);
 
 class Homes {
 public:
-  /// `pieces` is of each launch.
+  /// `pieces` contains the pieces of each launch.
   Homes(ArrayRef<MappedLaunch> launches,
         ArrayRef<std::vector<PlacedPiece>> pieces, Value arena,
         const ManyCore &machine);

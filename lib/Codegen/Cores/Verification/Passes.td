@@ -28,17 +28,17 @@ def ReproVerifyCoreMapping
       with the function that the launch's kernel has for this tile;
     - each buffer that a tile reads holds exactly the tile's box, with the values
       that the former launches left there;
-    - all states and outputs hold the values of the last launches that write
-      them in the end;
+    - at the end, all states and outputs hold the values of the last launches
+      that write them;
     - (E1) each core checks the error words of all cores that make checks, after
       the last of these checks, before it runs a tile of a launch that is
       `checked` or changes a state.
 
     The pass assumes that `repro-verify-cores` accepts the plan, so that each
     run of the plan has the same values. Both passes together show that the plan
-    computes the bits of its launches in each run. Boxes and functions of tiles
-    come from the code that the mapping uses (KernelTiles.h), which the pass does
-    not check.
+    computes the bits of its launches in each run. Pieces, tiles, boxes and the
+    functions of tiles come from code that the mapping uses (Mapping.h,
+    KernelTiles.h, ByteRanges.h). The pass does not check this code.
   }];
 }
 
