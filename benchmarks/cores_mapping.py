@@ -73,7 +73,6 @@ def main() -> None:
     for script in options.script:
         program, (inputs,) = capture_steps(load_training(script), 1)
         for name in options.machine:
-
             (naive, want), (report, bits) = (
                 simulate(map_program(program, name, *mapping), program, inputs) for mapping in MAPPINGS.values()
             )
