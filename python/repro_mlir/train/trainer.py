@@ -877,9 +877,8 @@ class Trainer(ConstantAttributes):
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
-        """Loads a file that `save_checkpoint` has written. Raises ReproError if the file is not such a file or differs
-        from the hash in its metadata, and the same errors as `load_state_dict`. Files of versions that wrote no hash
-        are loaded without this check."""
+        """Loads a file that `save_checkpoint` has written. Raises ReproError if the file is not such a file, and the
+        same errors as `load_state_dict`."""
         self.load_state_dict(frontend.load_checkpoint(path))
 
 

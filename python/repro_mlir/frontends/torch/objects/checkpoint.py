@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from repro_mlir.base.errors import ReproError
@@ -21,8 +20,7 @@ from repro_mlir.base.files.storage import write_whole
 from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.environment import float_environment
-from repro_mlir.base.numerics.hashing import state_hash
-from repro_mlir.base.numerics.tensors import TensorType, canonical_of
+from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES
@@ -30,8 +28,6 @@ from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES
 
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
-_HASH = "hash"
-"""The metadata key with the hash (H3) of the tensors and of the entry `trainer`, which older files lack."""
 _NAMED = ("model", "average", *OWN_ENTRIES)
 """The entries of a state that map names to tensors."""
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
@@ -186,8 +182,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     given = as_arrays([*tensors.values()], kinds, "state")
     # The user may have written NaNs that are not canonical.
     arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
-    text = json.dumps(rest, sort_keys=True)
-    data = write_tensors(kinds, arrays, {_METADATA: text, _HASH: _hash(kinds, arrays, text)})
+    data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
     # A symbolic link is followed, not replaced.
     file = Path(os.path.realpath(path))
     if file.exists() and not file.is_file():
@@ -203,12 +198,6 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Returns the state that `save_checkpoint` wrote; raises ReproError for any other file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
     kinds, arrays, metadata = read_all_tensors(data, str(path))
-    expected = metadata.get(_HASH)
-    if expected is not None and (found := _hash(kinds, arrays, metadata.get(_METADATA, ""))) != expected:
-        raise ReproError(
-            f"{path}: expected tensors and metadata with the hash {expected}, as the file states, got {found}: the "
-            "file has changed since it was written, so use another copy of it, or an earlier checkpoint"
-        )
     modules: dict[str, dict[str, Any]] = {"model": {}}
     optimizer: dict[int, dict[str, Any]] = {}
     try:
@@ -228,16 +217,6 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         raise ReproError(f"{path}: expected a checkpoint of a trainer") from None
     return {**rest, **modules, "optimizer": {"state": optimizer, "param_groups": groups}}
-
-
-def _hash(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray], text: str) -> str:
-    """Returns the hash of a checkpoint: the hash (H3) of its tensors in the order of their names, followed by the names
-    and the text of the metadata as bytes."""
-    pairs = sorted(zip(kinds, arrays, strict=True), key=lambda pair: pair[0].name)
-    # A file stores a complex tensor as pairs, so the name and the bytes identify it.
-    names = json.dumps([[kind.name, kind.element, [*array.shape]] for kind, array in pairs])
-    told = np.frombuffer(f"{names}{text}".encode(), np.uint8)
-    return state_hash([*((array, kind.element) for kind, array in pairs), (told, "i8")])
 
 
 def _as_json(where: str, value: Any) -> Any:
