@@ -69,6 +69,7 @@ def verify_a_run_without_end() -> None:
 
 def resume_a_receipt(use: Callable[[repro_mlir.Trainer], object]) -> None:
     for resume in (False, True):
+        torch.manual_seed(0)
         model = Scaled(lambda x, y: 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         options = repro_mlir.ReceiptOptions("run.receipt", resume=resume)

@@ -295,10 +295,11 @@ def test_choosing_steps() -> None:
     few, many = range(1, 4), range(1, 101)
     assert choose("all", few, "steps") == [1, 2, 3]
     assert choose("2-3", few, "steps") == [2, 3] and choose("2", few, "steps") == [2]
+    assert choose("1,3", few, "steps") == [1, 3]
     assert choose("sample:9", few, "steps") == [1, 2, 3]
     assert len(set(choose("sample:9", many, "steps"))) == 9
     assert choose("sample:5", many, "steps", random.Random(1)) == choose("sample:5", many, "steps", random.Random(1))
-    for text in ("", "none", "sample:0", "sample:", "0", "4", "3-2", "1-4", "1-", "-1", "1,2"):
+    for text in ("", "none", "sample:0", "sample:", "0", "4", "3-2", "1-4", "1-", "-1", "1,", ",2", "1,4"):
         with pytest.raises(ReproError, match="expected"):
             choose(text, few, "steps")
     assert choose("3-8", [2, 4, 8], "steps") == [4, 8] and choose("0", range(4), "microbatches") == [0]
