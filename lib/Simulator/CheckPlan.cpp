@@ -63,8 +63,16 @@ public:
   Error check();
 
 private:
+  /// The network also carries transfers within one core.
+  Error checkNetwork() const {
+    return machine.payloadBytes == 0 || machine.linkBytesPerCycle == 0
+               ? machine.name + " has no network for transfers"
+               : Error();
+  }
   Error visit(const Copy &copy) {
     begin();
+    if (Error error = checkNetwork(); !error.empty())
+      return error;
     bool needsDRAM = isInDRAM(copy.from.memory) || isInDRAM(copy.to.memory);
     return needsDRAM && machine.channels.empty() ? machine.name + " has no DRAM"
                                                  : Error();
@@ -75,6 +83,8 @@ private:
   }
   Error visit(const Run &run);
   Error visit(const Send &send) {
+    if (Error error = checkNetwork(); !error.empty())
+      return error;
     addTo(send.cores, send.counter);
     Pending &sent = begin();
     for (Core core : send.cores)
@@ -198,10 +208,16 @@ static Error checkAcquire(const PlanIndex &index, uint32_t program,
 Error repro_simulator::checkPlan(const CorePlan &plan,
                                  const mlir::repro::ManyCore &machine,
                                  PlanIndex &index) {
-  uint64_t bytes = plan.arenaBytes + plan.constants.size();
+  auto alignment = uint64_t(machine.getDramAlignment());
+  uint64_t bytes = 0; // until the end of the last buffer
+  auto place = [&](uint64_t size) {
+    bytes = (bytes + alignment - 1) / alignment * alignment + size;
+  };
   for (auto *tensors : {&plan.states, &plan.inputs, &plan.outputs})
     for (const Tensor &tensor : *tensors)
-      bytes += tensor.getBytes();
+      place(tensor.getBytes());
+  place(plan.arenaBytes);
+  place(plan.constants.size());
   uint64_t memory = uint64_t(machine.dramBytes) * uint64_t(machine.getChips());
   if (!machine.channels.empty() && bytes > memory)
     return "the buffers of the plan have " + number(bytes) +

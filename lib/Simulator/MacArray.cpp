@@ -34,7 +34,7 @@ void MacArray::multiply(ByteMatrix x, ByteMatrix y, int32_t *sums, int64_t rows,
                 " accumulators, but the product has " + std::to_string(rows) +
                 " x " + std::to_string(columns) + " results");
   cycles += machine.getMatrixCycles(depth);
-  int64_t least = -(int64_t(1) << (machine.matrixAccumulatorBits - 1));
+  int64_t least = -(int64_t(1) << (machine.getMatrixSumBits() - 1));
   int64_t largest = -least - 1;
   bool mayOverflow = depth > machine.getMostMatrixProducts();
   std::vector<int64_t> totals(static_cast<size_t>(columns));
@@ -53,7 +53,7 @@ void MacArray::multiply(ByteMatrix x, ByteMatrix y, int32_t *sums, int64_t rows,
       if (mayOverflow && !std::all_of(totals.begin(), totals.end(), fits))
         return fail("the sum of " + std::to_string(k + 1) +
                     " products of bytes overflows an accumulator of " +
-                    std::to_string(machine.matrixAccumulatorBits) +
+                    std::to_string(machine.getMatrixSumBits()) +
                     " bits; add at most " +
                     std::to_string(machine.getMostMatrixProducts()) +
                     " products before the core takes the sum");

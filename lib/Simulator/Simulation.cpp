@@ -51,9 +51,7 @@ Simulation::Simulation(const CorePlan &plan,
   uint64_t address = 0;
   auto place = [&](uint64_t bytes) {
     addresses.push_back(address);
-    address = roundUp(
-        address + bytes,
-        std::max<uint64_t>(memoryAlignment, uint64_t(machine.dmaAlignment)));
+    address = roundUp(address + bytes, uint64_t(machine.getDramAlignment()));
   };
   for (auto *tensors : {&plan.states, &plan.inputs, &plan.outputs})
     for (const Tensor &tensor : *tensors)

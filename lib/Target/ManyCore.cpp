@@ -56,10 +56,10 @@ double ManyCore::getMatrixCycles(int64_t depth) const {
 
 int64_t ManyCore::getMostMatrixProducts() const {
   if (hasFloatMatrices || matrixOperandBits == 0 ||
-      2 * matrixOperandBits - 2 >= matrixAccumulatorBits)
+      2 * matrixOperandBits - 2 >= getMatrixSumBits())
     return 0;
   // The largest magnitude of a product is that of -2^(b-1) times itself.
-  int64_t largest = int64_t((uint64_t(1) << (matrixAccumulatorBits - 1)) - 1);
+  int64_t largest = int64_t((uint64_t(1) << (getMatrixSumBits() - 1)) - 1);
   return largest >> (2 * matrixOperandBits - 2);
 }
 

@@ -138,9 +138,18 @@ struct ManyCore {
   /// Returns the cycles that the array takes to add `depth` products to each of
   /// its accumulators, from the first operand to the last result.
   double getMatrixCycles(int64_t depth) const;
+  /// Returns the bits of a sum of integers that leaves the array. The core
+  /// reads each sum as a word.
+  int64_t getMatrixSumBits() const {
+    return std::min<int64_t>(matrixAccumulatorBits, 32);
+  }
   /// Returns how many products of operands that are integers each accumulator
   /// can add without an overflow, whatever the operands are.
   int64_t getMostMatrixProducts() const;
+  /// Returns the alignment of the tensors in the DRAM.
+  int64_t getDramAlignment() const {
+    return std::max<int64_t>(64, dmaAlignment);
+  }
 };
 
 /// Reads a complete description. On failure, sets `error` to one reason.

@@ -34,6 +34,7 @@ static constexpr double mostCycles = 1e6;
 static constexpr double mostSeconds = 10;
 static constexpr double mostRate = 1e15;
 static constexpr int64_t mostBytes = 1ll << 50;
+static constexpr int64_t mostMemory = 1ll << 60; ///< of all chips
 static constexpr size_t mostChannels = 64;
 static constexpr int64_t mostCores = 1 << 20;
 
@@ -249,6 +250,11 @@ static LogicalResult check(const ManyCore &machine, std::string &error) {
   if (machine.getCores() > mostCores)
     return fail(error, "chips: expected at most " + Twine(mostCores) +
                            " cores, got " + Twine(machine.getCores()));
+  if (machine.dramBytes > mostMemory / machine.getChips())
+    return fail(error, "dram.bytes: expected at most " + Twine(mostMemory) +
+                           " bytes of all chips, got " +
+                           Twine(machine.dramBytes) + " of each of " +
+                           Twine(machine.getChips()) + " chips");
   if (!llvm::isPowerOf2_64(machine.dmaAlignment))
     return fail(error, "dma.alignment: expected a power of two, got " +
                            Twine(machine.dmaAlignment));

@@ -49,7 +49,7 @@ class Describer {
 public:
   Describer(launch::PlanOp plan, const ManyCore &machine)
       : plan(plan), machine(machine), usable(getUsableBytes(machine)),
-        tensors(listTensors(plan)), chips(machine), mesh(machine),
+        tensors(listTensors(plan, machine)), chips(machine), mesh(machine),
         coreCycles(machine.getColumns() * machine.getRows(), 0) {
     for (auto [i, tensor] : llvm::enumerate(tensors))
       numbers[tensor.buffer] = i;
@@ -72,8 +72,9 @@ private:
   std::vector<DramTensor> tensors;
   DenseMap<Value, size_t> numbers; ///< of the tensors
   std::vector<MappedLaunch> launches;
-  /// The accesses to tensors in the memories of cores, by launch.
-  std::vector<llvm::SmallBitVector> resident;
+  /// The accesses that read and that write tensors in the memories of cores, by
+  /// launch.
+  std::vector<llvm::SmallBitVector> residentReads, residentWrites;
   /// By kernel, partition and tile.
   using Key =
       std::tuple<Operation *, std::vector<int64_t>, std::vector<int64_t>>;
@@ -90,21 +91,27 @@ private:
 /// Finds the accesses whose tensors repro-map-place has put into the memories
 /// of cores.
 void Describer::findResident() {
-  for (const MappedLaunch &launch : launches)
-    resident.emplace_back(launch.places.size());
+  auto getHomes = [](const MappedLaunch &launch) {
+    return launch.dispatch->getAttrOfType<DenseI64ArrayAttr>(
+        CoresDialect::HomeAttrHelper::getNameStr());
+  };
+  for (const MappedLaunch &launch : launches) {
+    residentReads.emplace_back(launch.places.size());
+    residentWrites.emplace_back(launch.places.size());
+  }
+  if (llvm::none_of(launches, getHomes))
+    return;
   for (const Tensor &tensor : TensorMap(launches, plan.getArena()).tensors) {
     auto isHome = [&](TensorUse use) {
-      auto homes =
-          launches[use.launch].dispatch->getAttrOfType<DenseI64ArrayAttr>(
-              CoresDialect::HomeAttrHelper::getNameStr());
+      DenseI64ArrayAttr homes = getHomes(launches[use.launch]);
       return homes && homes[use.access] >= 0;
     };
     if (llvm::none_of(tensor.writers, isHome))
       continue;
-    for (ArrayRef<TensorUse> uses :
-         {ArrayRef(tensor.writers), ArrayRef(tensor.readers)})
-      for (TensorUse use : uses)
-        resident[use.launch].set(use.access);
+    for (TensorUse use : tensor.readers)
+      residentReads[use.launch].set(use.access);
+    for (TensorUse use : tensor.writers)
+      residentWrites[use.launch].set(use.access);
   }
 }
 
@@ -243,7 +250,13 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
   if (failed(place))
     return failure();
 
-  const llvm::SmallBitVector &inCores = resident[&launch - launches.data()];
+  size_t index = &launch - launches.data();
+  auto getRead = [&](const PieceWork &piece, size_t access) {
+    return residentReads[index][access] ? 0 : piece.read[access];
+  };
+  auto getWritten = [&](const PieceWork &piece, size_t access) {
+    return residentWrites[index][access] ? 0 : piece.written[access];
+  };
   size_t numAccesses = launch.tiles.getAccesses().size();
   double cycles = 0, tiles = 0;
   ChipTraffic ownChips(machine);
@@ -269,25 +282,20 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
     if (machine.getChips() == 1) {
       double read = 0, written = 0;
       for (size_t i = 0; i < numAccesses; ++i) {
-        if (inCores[i])
-          continue;
-        read += piece.read[i];
-        written += piece.written[i];
+        read += getRead(piece, i);
+        written += getWritten(piece, i);
       }
       ownMesh.add(point, read, written);
     }
   }
   for (auto [key, count] : ofChip)
     for (size_t i = 0; i < numAccesses; ++i) {
-      if (inCores[i])
-        continue;
       const DramTensor &tensor = tensors[numbers.lookup(launch.places[i].root)];
       const PieceWork &piece = work.works[key.second];
-      if (piece.read[i] != 0)
-        ownChips.add(tensor, key.first, piece.read[i] * double(count), true);
-      if (piece.written[i] != 0)
-        ownChips.add(tensor, key.first, piece.written[i] * double(count),
-                     false);
+      if (double bytes = getRead(piece, i))
+        ownChips.add(tensor, key.first, bytes * double(count), true);
+      if (double bytes = getWritten(piece, i))
+        ownChips.add(tensor, key.first, bytes * double(count), false);
     }
   double most = 0;
   for (const PieceWork &piece : work.works)

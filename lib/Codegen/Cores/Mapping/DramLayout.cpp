@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
-std::vector<DramTensor> cores::listTensors(launch::PlanOp plan) {
+std::vector<DramTensor> cores::listTensors(launch::PlanOp plan,
+                                           const ManyCore &machine) {
   std::vector<DramTensor> tensors;
   int64_t address = 0;
   auto add = [&](Value buffer, StringRef kind) {
@@ -23,7 +24,7 @@ std::vector<DramTensor> cores::listTensors(launch::PlanOp plan) {
         name = cast<StringAttr>(plan.getNames()[argument.getArgNumber()]).str();
     int64_t bytes = launch::getBufferBytes(cast<MemRefType>(buffer.getType()));
     tensors.push_back({buffer, name, kind, address, bytes});
-    address += bytes;
+    address = llvm::alignTo(address + bytes, machine.getDramAlignment());
   };
   for (BlockArgument state : plan.getStates())
     add(state, "state");
@@ -38,7 +39,10 @@ std::vector<DramTensor> cores::listTensors(launch::PlanOp plan) {
 }
 
 LogicalResult cores::verifyDram(launch::PlanOp plan, const ManyCore &machine) {
-  std::vector<DramTensor> tensors = listTensors(plan);
+  if (machine.channels.empty())
+    return plan.emitError("expected a machine with DRAM, got '")
+           << machine.name << "'";
+  std::vector<DramTensor> tensors = listTensors(plan, machine);
   int64_t needed = tensors.back().address + tensors.back().bytes;
   int64_t available = machine.dramBytes * machine.getChips();
   if (needed <= available)

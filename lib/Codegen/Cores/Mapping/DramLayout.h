@@ -23,10 +23,11 @@ struct DramTensor {
 };
 
 /// Returns the tensors of a plan in the order of their addresses.
-std::vector<DramTensor> listTensors(launch::PlanOp plan);
+std::vector<DramTensor> listTensors(launch::PlanOp plan,
+                                    const ManyCore &machine);
 
-/// Emits an error that names the largest tensor if the tensors of the plan do
-/// not fit into the DRAM of the machine.
+/// Emits an error if the machine has no DRAM, and one that names the largest
+/// tensor if the tensors of the plan do not fit into it.
 LogicalResult verifyDram(launch::PlanOp plan, const ManyCore &machine);
 
 } // namespace mlir::repro::cores

@@ -269,12 +269,18 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
   }
   Homes homes(launches, placed->ofLaunch, plan.getArena(), machine);
   TransferCost cost(launches, *placed, homes, machine);
+  int64_t least = getLeastHome(placed->cores.size());
   SmallVector<HomeCandidate> candidates;
   for (auto [number, tensor] : llvm::enumerate(homes.getTensors().tensors)) {
     if (!tensor.digits)
       continue;
+    MutableArrayRef<HomeRegion> regions = homes.getRegions(number);
+    if (llvm::any_of(regions, [&](const HomeRegion &region) {
+          return region.bytes > most - least;
+        }))
+      continue;
     double gain = cost.getGain(number), taken = 0;
-    for (const HomeRegion &region : homes.getRegions(number))
+    for (const HomeRegion &region : regions)
       taken += double(region.bytes) * double(region.last - region.first + 1);
     if (gain > 0 && taken > 0)
       candidates.push_back({unsigned(number), gain / taken});
@@ -283,7 +289,7 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
                     [](const HomeCandidate &a, const HomeCandidate &b) {
                       return a.value > b.value;
                     });
-  HomeAllocator allocator(tileBytes, getLeastHome(placed->cores.size()), most);
+  HomeAllocator allocator(tileBytes, least, most);
   Builder builder(plan.getContext());
   std::vector<SmallVector<int64_t>> attributes;
   for (const MappedLaunch &launch : launches)
@@ -326,6 +332,11 @@ void MapPlace::runOnOperation() {
         launch.tiles.getAxes().size(), "repro-map-partition");
     if (failed(partition))
       return signalPassFailure();
+    if (llvm::is_contained(*partition, 0)) {
+      launch.dispatch.emitOpError("expected pieces along each axis");
+      return signalPassFailure();
+    }
+    launch.dispatch->removeAttr(CoresDialect::HomeAttrHelper::getNameStr());
     int64_t pieces = launch.countPieces(*partition);
     if (pieces > int64_t(snake.size())) {
       launch.dispatch.emitOpError("expected at most ")

@@ -74,6 +74,8 @@ private:
   LogicalResult runProgram(Program &program, bool &hasMoved);
   LogicalResult runTile(Program &program, RunOp op);
   LogicalResult checkWords(Program &program, CheckOp op);
+  LogicalResult checkWord(Program &program, Operation *op);
+  LogicalResult verifyCores();
   LogicalResult checkState(Program &program, Operation *op,
                            const Buffer &target);
   LogicalResult verifyEnd();
@@ -294,6 +296,8 @@ LogicalResult MappingVerifier::run() {
     program.local.write(op.getError(), op.getError() + kWordBytes,
                         {program.wordRoot, 0, 0, nullptr});
   }
+  if (failed(verifyCores()))
+    return failure();
   bool hasMoved = true;
   while (hasMoved) {
     hasMoved = false;
@@ -302,6 +306,33 @@ LogicalResult MappingVerifier::run() {
         return failure();
   }
   return verifyEnd();
+}
+
+/// Each core has at most one program, and operations name cores with one.
+LogicalResult MappingVerifier::verifyCores() {
+  if (indices.size() != programs.size())
+    return plan.emitOpError("expected at most one program for each core");
+  auto verifyCore = [&](Operation *op, ManyCore::Point core) -> LogicalResult {
+    if (indices.count(core))
+      return success();
+    return op->emitOpError("expected a core with a program, got (")
+           << core[0] << ", " << core[1] << ")";
+  };
+  for (auto remote : plan.getBody().getOps<RemoteOp>())
+    if (failed(verifyCore(remote, {remote.getCore()[0], remote.getCore()[1]})))
+      return failure();
+  for (Program &program : programs)
+    for (Operation &op : program.op.getBody().front()) {
+      std::vector<ManyCore::Point> cores;
+      if (auto release = dyn_cast<ReleaseOp>(op))
+        llvm::append_range(cores, release.listCores());
+      else if (auto send = dyn_cast<SendOp>(op))
+        llvm::append_range(cores, send.listCores());
+      for (ManyCore::Point core : cores)
+        if (failed(verifyCore(&op, core)))
+          return failure();
+    }
+  return success();
 }
 
 /// Runs a program until it ends or waits for a counter.
@@ -489,6 +520,8 @@ LogicalResult MappingVerifier::runTile(Program &program, RunOp op) {
            << describe(*run);
   if (hasChecks(launch.tiles.getKernel())) {
     int64_t word = program.op.getError();
+    if (failed(checkWord(program, op)))
+      return failure();
     program.local.write(word, word + kWordBytes,
                         {program.wordRoot, 0, ++program.numChecks, nullptr});
   }
@@ -521,6 +554,20 @@ LogicalResult MappingVerifier::checkState(Program &program, Operation *op,
     return success();
   return op->emitOpError("changes a state before the core has checked the "
                          "error words of all cores");
+}
+
+/// The error word of a core holds what the last tile with checks left.
+LogicalResult MappingVerifier::checkWord(Program &program, Operation *op) {
+  int64_t word = program.op.getError();
+  auto held = program.local.read(word, word + kWordBytes);
+  if (held.size() == 1 && held[0].size() == kWordBytes &&
+      held[0].origin.root == program.wordRoot &&
+      held[0].locate(word).first == 0 &&
+      held[0].origin.version == program.numChecks)
+    return success();
+  return op->emitOpError("expected the error word of core (")
+         << program.core[0] << ", " << program.core[1] << ") at byte " << word
+         << " of its memory, which other operations have overwritten";
 }
 
 LogicalResult MappingVerifier::checkWords(Program &program, CheckOp op) {
@@ -557,6 +604,9 @@ LogicalResult MappingVerifier::verifyEnd() {
     if (program.next != program.op.getBody().front().end())
       return program.next->emitOpError(
           "waits forever, which repro-verify-cores refuses");
+  for (Program &program : programs)
+    if (failed(checkWord(program, program.op)))
+      return failure();
   if (std::optional<ManyCore::Point> core = runs->findUnfinished())
     return plan.emitOpError("expected more tiles on core (")
            << (*core)[0] << ", " << (*core)[1] << ")";
