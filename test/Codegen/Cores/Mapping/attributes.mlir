@@ -4,6 +4,9 @@
 // RUN: %repro-opt %t.mlir --pass-pipeline='builtin.module(repro-map-schedule{machine=tiny-2x2},repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s --check-prefix=PLAN
 // RUN: sed 's/cores.place = array<i64: 0, 1, 3, 2>/cores.place = array<i64: 0, 1, 1, 2>/' %t.mlir > %t.twice.mlir
 // RUN: not %repro-opt %t.twice.mlir --repro-map-schedule=machine=tiny-2x2 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: sed 's/cores.partition = array<i64: 2, 2>/cores.partition = array<i64: 0, 2>/' %t.mlir > %t.none.mlir
+// RUN: not %repro-opt %t.none.mlir --repro-map-place=machine=tiny-2x2 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not %repro-opt %t.mlir --repro-map-place=machine=cortex-m4f 2>&1 | FileCheck %s --check-prefix=DRAM
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
@@ -15,6 +18,8 @@
 // PLAN: cores.program at [0, 1]
 
 // TWICE: error: 'launch.dispatch' op expected pieces on different cores
+// NONE: error: 'launch.dispatch' op expected pieces along each axis
+// DRAM: error: expected a machine with DRAM, got 'cortex-m4f'
 #id = affine_map<(i, j) -> (i, j)>
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>

@@ -77,3 +77,50 @@ module {
   cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {
   }
 }
+
+// -----
+
+// (E1) A copy overwrites the error word of a core.
+
+#id = affine_map<(i) -> (i)>
+#local = #cores.memory<local>
+
+func.func private @negate(%x: memref<4xf32> {launch.access = #launch<access read>, llvm.noalias}, %y: memref<4xf32> {launch.access = #launch<access write>, llvm.noalias}, %scratch: memref<?xi8> {llvm.noalias}, %error: memref<1xi64> {llvm.noalias}, %begin: index, %end: index) {
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  }
+  return
+}
+
+func.func private @tile_0(%x: memref<4xf32> {launch.access = #launch<access read>, llvm.noalias}, %y: memref<4xf32> {launch.access = #launch<access write>, llvm.noalias}, %scratch: memref<?xi8> {llvm.noalias}, %error: memref<1xi64> {llvm.noalias}, %begin: index, %end: index) attributes {cores.cycles = 12 : i64} {
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  }
+  return
+}
+
+cores.plan @main machine "tiny-2x2" states() inputs(%x: memref<4xf32>) outputs(%y: memref<4xf32>) arena(%a: memref<0xi8>) messages [] {
+  %x0 = launch.view %x[0] : memref<4xf32> to memref<2xf32>
+  // expected-error@+1 {{expected the error word of core (0, 0) at byte 1024 of its memory, which other operations have overwritten}}
+  cores.program at [0, 0] scratch [1024, 0] error 1024 {
+  ^bb0(%local: memref<2048xi8, #local>):
+    %0 = launch.view %local[0] : memref<2048xi8, #local> to memref<4xf32, #local>
+    %1 = launch.view %local[16] : memref<2048xi8, #local> to memref<4xf32, #local>
+    %c0 = cores.copy %x to %0 : memref<4xf32> to memref<4xf32, #local>
+    cores.wait %c0
+    cores.run @tile_0(read %0, write %1) : memref<4xf32, #local>, memref<4xf32, #local>
+    %c1 = cores.copy %1 to %y : memref<4xf32, #local> to memref<4xf32>
+    cores.wait %c1
+    %w = launch.view %local[1024] : memref<2048xi8, #local> to memref<2xf32, #local>
+    %c2 = cores.copy %x0 to %w : memref<2xf32> to memref<2xf32, #local>
+    cores.wait %c2
+  }
+}
+
+launch.plan @launches states() inputs(%x: memref<4xf32>) outputs(%y: memref<4xf32>) arena(%a: memref<0xi8>) live 0 messages [] {
+  launch.dispatch @negate(%x, %y) {cores.partition = array<i64: 1>, cores.place = array<i64: 0>, cores.tile = array<i64: 4>} : memref<4xf32>, memref<4xf32>
+}
