@@ -165,9 +165,13 @@ mlir::repro::compileForMicrocontroller(ModuleOp canonical, const Level &level,
                                        StringRef name,
                                        ArrayRef<StringRef> initial) {
   OwningOpRef<ModuleOp> module = canonical.clone();
-  PassManager manager(module->getContext(), ModuleOp::getOperationName());
-  buildCPUPipeline(manager, manager, level);
-  if (failed(manager.run(*module)))
+  StringRef anchor = ModuleOp::getOperationName();
+  PassManager expand(module->getContext(), anchor),
+      lower(module->getContext(), anchor);
+  buildCPUPipeline(expand, lower, level);
+  lower.enableVerifier(false);
+  if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
+      failed(verify(*module)))
     return failure();
   FailureOr<TranslatedPlan> translated = readPlan(*module);
   if (failed(translated))
@@ -194,7 +198,8 @@ FailureOr<CPUAnalysis> mlir::repro::analyzeForCPU(ModuleOp canonical,
   if (failed(schedule.run(*module)))
     return failure();
   analysis.kernels = describeKernels(*module);
-  if (failed(lower.run(*module)))
+  lower.enableVerifier(false);
+  if (failed(lower.run(*module)) || failed(verify(*module)))
     return failure();
   FailureOr<TranslatedPlan> translated = readPlan(*module);
   if (failed(translated))
