@@ -19,7 +19,7 @@ namespace repro_simulator {
 /// The size of an error word (E1).
 constexpr uint64_t wordBytes = sizeof(int64_t);
 
-/// Who adds to a counter of a core.
+/// The programs that add to a counter of a core.
 struct CounterUse {
   uint64_t additions = 0;
   std::set<uint32_t> sources; ///< programs

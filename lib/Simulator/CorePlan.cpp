@@ -246,8 +246,8 @@ private:
     return {};
   }
 
-  /// Sets `bytes` to the size of the memory of a place; returns false if there
-  /// is no such memory.
+  /// Sets `bytes` to the size of the memory of a place. Returns false if
+  /// the plan lacks this memory.
   bool findMemory(const Place &place, uint64_t &bytes) {
     auto find = [&](const std::vector<Tensor> &tensors) {
       if (place.index >= tensors.size())

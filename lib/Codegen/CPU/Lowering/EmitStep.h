@@ -28,7 +28,7 @@ struct StepObject {
 ///                 NAME_memory *);
 ///
 /// A parameter is a pointer to a structure of C with one array per tensor, in
-/// the order of the plan; it is absent if there are no such tensors. The result
+/// the order of the plan; it is absent if the program has none. The result
 /// is 0, or the number of the message of a failed check + 1 (E1). The constant
 /// NAME_initial is the first state if `initial` has the bytes of each state.
 FailureOr<StepObject> emitStep(ModuleOp module, const TranslatedPlan &plan,

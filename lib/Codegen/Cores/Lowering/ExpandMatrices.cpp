@@ -57,7 +57,7 @@ public:
   void expand();
 
 private:
-  /// A block of a loop of the fold; of one iteration if there is no loop.
+  /// A block of a loop of the fold, or one iteration if the fold has no loop.
   struct Range {
     std::optional<unsigned> loop;
     Value begin, size;

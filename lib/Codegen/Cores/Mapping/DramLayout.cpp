@@ -39,9 +39,6 @@ std::vector<DramTensor> cores::listTensors(launch::PlanOp plan,
 }
 
 LogicalResult cores::verifyDram(launch::PlanOp plan, const ManyCore &machine) {
-  if (machine.channels.empty())
-    return plan.emitError("expected a machine with DRAM, got '")
-           << machine.name << "'";
   std::vector<DramTensor> tensors = listTensors(plan, machine);
   int64_t needed = tensors.back().address + tensors.back().bytes;
   int64_t available = machine.dramBytes * machine.getChips();

@@ -26,8 +26,8 @@ struct DramTensor {
 std::vector<DramTensor> listTensors(launch::PlanOp plan,
                                     const ManyCore &machine);
 
-/// Emits an error if the machine has no DRAM, and one that names the largest
-/// tensor if the tensors of the plan do not fit into it.
+/// Emits an error that names the largest tensor if the tensors of the plan do
+/// not fit into the DRAM of the machine.
 LogicalResult verifyDram(launch::PlanOp plan, const ManyCore &machine);
 
 } // namespace mlir::repro::cores

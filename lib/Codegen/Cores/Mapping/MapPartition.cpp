@@ -132,39 +132,26 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
 }
 
 void MapPartition::runOnOperation() {
-  std::string error;
-  FailureOr<ManyCore> description = getManyCore(machine, error);
-  if (failed(description)) {
-    getOperation().emitError(error);
-    return signalPassFailure();
-  }
-  launch::PlanOp plan = findPlan(getOperation());
-  if (!plan)
+  FailureOr<MappingInput> input = readMappingInput(getOperation(), machine);
+  if (failed(input))
     return signalPassFailure();
   if (strategy != "time" && strategy != "batch") {
-    plan.emitError("expected strategy=time or strategy=batch, got strategy=")
+    getOperation().emitError(
+        "expected strategy=time or strategy=batch, got strategy=")
         << strategy;
     return signalPassFailure();
   }
-  if (description->channels.empty()) {
-    plan.emitError("expected a machine with DRAM, got '")
-        << description->name << "'";
-    return signalPassFailure();
-  }
-  FailureOr<std::vector<MappedLaunch>> launches = listLaunches(plan);
-  if (failed(launches))
-    return signalPassFailure();
   // The axes of a kernel differ between launches if one of them is in conflict
   // with itself.
   DenseMap<std::pair<Operation *, size_t>, SmallVector<int64_t>> known;
   Builder builder(&getContext());
-  for (const MappedLaunch &launch : *launches) {
+  for (const MappedLaunch &launch : input->launches) {
     auto [found, isNew] = known.try_emplace(
         {launch.tiles.getKernel(), launch.tiles.getAxes().size()});
     if (isNew)
       found->second = strategy == "batch"
-                          ? cutBatch(launch, *description)
-                          : choosePartition(launch, *description);
+                          ? cutBatch(launch, input->machine)
+                          : choosePartition(launch, input->machine);
     launch.dispatch->setAttr(CoresDialect::PartitionAttrHelper::getNameStr(),
                              builder.getDenseI64ArrayAttr(found->second));
   }

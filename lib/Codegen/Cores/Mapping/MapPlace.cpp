@@ -190,7 +190,7 @@ public:
       : tileBytes(std::move(tileBytes)), least(least), most(most) {}
 
   /// Sets the addresses of the regions, as high as possible. Returns false if
-  /// there is no room for them.
+  /// they do not fit.
   bool allocate(MutableArrayRef<HomeRegion> regions) {
     size_t known = used.size();
     for (HomeRegion &region : regions) {
@@ -310,23 +310,15 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
 }
 
 void MapPlace::runOnOperation() {
-  std::string error;
-  FailureOr<ManyCore> description = getManyCore(machine, error);
-  if (failed(description)) {
-    getOperation().emitError(error);
+  FailureOr<MappingInput> input = readMappingInput(getOperation(), machine);
+  if (failed(input))
     return signalPassFailure();
-  }
-  launch::PlanOp plan = findPlan(getOperation());
-  if (!plan)
+  auto &[description, plan, launches] = *input;
+  if (failed(verifyDram(plan, description)))
     return signalPassFailure();
-  FailureOr<std::vector<MappedLaunch>> launches = listLaunches(plan);
-  if (failed(launches))
-    return signalPassFailure();
-  if (failed(verifyDram(plan, *description)))
-    return signalPassFailure();
-  SmallVector<int64_t> snake = listSnake(*description);
+  SmallVector<int64_t> snake = listSnake(description);
   Builder builder(&getContext());
-  for (const MappedLaunch &launch : *launches) {
+  for (const MappedLaunch &launch : launches) {
     FailureOr<ArrayRef<int64_t>> partition = getNumbers(
         launch.dispatch, CoresDialect::PartitionAttrHelper::getNameStr(),
         launch.tiles.getAxes().size(), "repro-map-partition");
@@ -341,7 +333,7 @@ void MapPlace::runOnOperation() {
     if (pieces > int64_t(snake.size())) {
       launch.dispatch.emitOpError("expected at most ")
           << snake.size() << " pieces, one for each core of '"
-          << description->name << "', got " << pieces;
+          << description.name << "', got " << pieces;
       return signalPassFailure();
     }
     launch.dispatch->setAttr(
@@ -352,6 +344,6 @@ void MapPlace::runOnOperation() {
     plan.emitError("expected homes=cores or homes=dram, got homes=") << homes;
     return signalPassFailure();
   }
-  if (homes == "cores" && failed(chooseHomes(plan, *launches, *description)))
+  if (homes == "cores" && failed(chooseHomes(plan, launches, description)))
     return signalPassFailure();
 }

@@ -43,6 +43,9 @@ using namespace mlir::repro::cores;
 
 static constexpr int64_t kWordBytes = 8; ///< of an error word or an index
 
+/// The order of each two programs takes four bytes.
+static constexpr size_t kMostPrograms = 16384;
+
 namespace {
 
 /// The function of a tile.
@@ -164,8 +167,8 @@ LogicalResult Scheduler::placePieces() {
 /// Reads which tensors lie in the memories of cores.
 LogicalResult Scheduler::readHomes() {
   homes.emplace(launches, pieces, plan.getArena(), description);
-  // Tiles at the edges of a tensor may need more scratch memory than the
-  // largest tiles, so that there is no room for the homes.
+  // The homes leave room for the scratch memory of the largest tiles. Tiles at
+  // the edges of a tensor may need more.
   auto planned = CoresDialect::ScratchAttrHelper(context).getAttr(plan);
   if (planned && scratch <= planned.getInt())
     if (failed(homes->readAttributes(getLeastHome(programs.size()),
@@ -592,21 +595,24 @@ void Scheduler::emitCheck(Program &program) {
 }
 
 LogicalResult Scheduler::run() {
-  std::string error;
-  FailureOr<ManyCore> found = getManyCore(machine, error);
-  if (failed(found))
-    return module.emitError(error);
-  description = *found;
+  FailureOr<MappingInput> input = readMappingInput(module, machine);
+  if (failed(input))
+    return failure();
+  description = std::move(input->machine);
+  plan = input->plan;
+  launches = std::move(input->launches);
   usable = getUsableBytes(description);
-  plan = findPlan(module);
-  if (!plan)
-    return failure();
-  FailureOr<std::vector<MappedLaunch>> list = listLaunches(plan);
-  if (failed(list))
-    return failure();
-  launches = std::move(*list);
   if (failed(placePieces()) || failed(createFunctions()) || failed(readHomes()))
     return failure();
+  if (programs.size() > kMostPrograms)
+    return plan.emitError("expected at most ")
+           << kMostPrograms << " cores that run kernels, got "
+           << programs.size()
+           << ": 'repro map' without --simulate also maps larger machines";
+  if (kWordBytes * int64_t(lastCheck.size()) > usable)
+    return plan.emitError("expected error words that fit into the ")
+           << usable << " bytes of a core (E1), got those of "
+           << lastCheck.size() << " cores";
   findDependencies(launches, pieces, programs.size(), *homes, bufferBytes);
   createPlan();
   for (auto [number, placed] : llvm::enumerate(pieces))

@@ -119,23 +119,15 @@ static void reportOverflow(const Choice &choice, int64_t scratch,
 }
 
 void MapTile::runOnOperation() {
-  std::string error;
-  FailureOr<ManyCore> description = getManyCore(machine, error);
-  if (failed(description)) {
-    getOperation().emitError(error);
+  FailureOr<MappingInput> input = readMappingInput(getOperation(), machine);
+  if (failed(input))
     return signalPassFailure();
-  }
-  launch::PlanOp plan = findPlan(getOperation());
-  if (!plan)
-    return signalPassFailure();
-  FailureOr<std::vector<MappedLaunch>> launches = listLaunches(plan);
-  if (failed(launches))
-    return signalPassFailure();
+  auto &[description, plan, launches] = *input;
 
   std::map<std::pair<Operation *, std::vector<int64_t>>, Choice> known;
   SmallVector<Choice *> choices, ofLaunch;
-  int64_t usable = getUsableBytes(*description);
-  for (const MappedLaunch &launch : *launches) {
+  int64_t usable = getUsableBytes(description);
+  for (const MappedLaunch &launch : launches) {
     FailureOr<ArrayRef<int64_t>> partition = getNumbers(
         launch.dispatch, CoresDialect::PartitionAttrHelper::getNameStr(),
         launch.tiles.getAxes().size(), "repro-map-partition");
@@ -160,7 +152,7 @@ void MapTile::runOnOperation() {
       continue;
     }
     choice.tiling = chooseTiling(launch, choice.piece, choice.numPieces, usable,
-                                 *description);
+                                 description);
     choices.push_back(&choice);
   }
 
@@ -170,7 +162,7 @@ void MapTile::runOnOperation() {
   int rounds = 0;
   auto shrink = [&](Choice &choice, int64_t budget) {
     Tiling smaller = chooseTiling(*choice.launch, choice.piece,
-                                  choice.numPieces, budget, *description);
+                                  choice.numPieces, budget, description);
     if (smaller.sizes == choice.tiling.sizes)
       return false;
     choice.tiling = std::move(smaller);
@@ -197,9 +189,9 @@ void MapTile::runOnOperation() {
   Builder builder(&getContext());
   CoresDialect::ScratchAttrHelper(&getContext())
       .setAttr(plan, builder.getI64IntegerAttr(scratch));
-  for (auto [launch, choice] : llvm::zip_equal(*launches, ofLaunch)) {
+  for (auto [launch, choice] : llvm::zip_equal(launches, ofLaunch)) {
     if (choice->tiling.bytes > usable - scratch) {
-      reportOverflow(*choice, scratch, plan, *description);
+      reportOverflow(*choice, scratch, plan, description);
       return signalPassFailure();
     }
     launch.dispatch->setAttr(

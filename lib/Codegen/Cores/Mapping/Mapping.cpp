@@ -10,6 +10,7 @@
 #include "Codegen/CPU/Passes.h"
 #include "Codegen/Cores/Lowering/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -23,13 +24,26 @@ using namespace mlir::repro::cores;
 // Launches
 //===----------------------------------------------------------------------===//
 
-launch::PlanOp cores::findPlan(ModuleOp module) {
-  auto plans = module.getOps<launch::PlanOp>();
-  if (llvm::hasSingleElement(plans))
-    return *plans.begin();
-  module.emitError("expected one launch plan, which the pipeline 'schedule' "
-                   "makes");
-  return {};
+FailureOr<MappingInput> cores::readMappingInput(ModuleOp module,
+                                                StringRef machine) {
+  MappingInput input;
+  std::string error;
+  FailureOr<ManyCore> description = getManyCore(machine, error);
+  if (failed(description))
+    return module.emitError(error);
+  input.machine = std::move(*description);
+  FailureOr<launch::PlanOp> plan = findPlan(module);
+  if (failed(plan))
+    return failure();
+  input.plan = *plan;
+  if (input.machine.channels.empty())
+    return input.plan.emitError("expected a machine with DRAM, got '")
+           << input.machine.name << "'";
+  FailureOr<std::vector<MappedLaunch>> launches = listLaunches(input.plan);
+  if (failed(launches))
+    return failure();
+  input.launches = std::move(*launches);
+  return input;
 }
 
 bool MappedLaunch::isEmpty() const {
@@ -218,9 +232,12 @@ double cores::getTransferBytes(const MappedLaunch &launch, unsigned access,
     else
       rows *= double(box[dim].size);
   }
-  int64_t unit = std::max(machine.dmaAlignment, machine.payloadBytes);
   row *= launch::getElementBytes(type.getElementType());
-  return rows * double(llvm::alignTo(row, std::max<int64_t>(unit, 1)));
+  double bytes =
+      rows *
+      double(llvm::alignTo(row, std::max<int64_t>(machine.dmaAlignment, 1)));
+  auto flit = double(std::max<int64_t>(machine.payloadBytes, 1));
+  return std::ceil(bytes / flit) * flit;
 }
 
 /// Returns the number of tiles of a piece along each axis.

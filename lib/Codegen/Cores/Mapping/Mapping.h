@@ -47,8 +47,16 @@ struct MappedLaunch {
 /// other iterations write has no axes.
 FailureOr<std::vector<MappedLaunch>> listLaunches(launch::PlanOp plan);
 
-/// Returns the only launch plan of a module, or null after an error.
-launch::PlanOp findPlan(ModuleOp module);
+/// The machine and the launch plan of a pass repro-map-*.
+struct MappingInput {
+  ManyCore machine;
+  launch::PlanOp plan;
+  std::vector<MappedLaunch> launches;
+};
+
+/// Finds the machine and the only launch plan of a module. Emits an error if
+/// there is none, or if the machine has no DRAM.
+FailureOr<MappingInput> readMappingInput(ModuleOp module, StringRef machine);
 
 /// The part of a core's memory that the kernels' error word and its line take,
 /// at the end.
@@ -87,7 +95,8 @@ int64_t getBufferBytes(const MappedLaunch &launch, ArrayRef<Interval> piece,
                        const ManyCore &machine);
 
 /// Returns the bytes that a transfer of the box of an access occupies: each row
-/// without gaps takes whole units of the DMA engine and of the network.
+/// without gaps takes whole units of the DMA engine, and all rows together take
+/// whole flits.
 double getTransferBytes(const MappedLaunch &launch, unsigned access,
                         ArrayRef<Interval> tile, const ManyCore &machine);
 

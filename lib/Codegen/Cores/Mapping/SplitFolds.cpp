@@ -14,6 +14,7 @@
 
 #include "Codegen/Cores/Mapping/Passes.h"
 #include "Codegen/Schedule/Buffers/Kernel.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 #include "Mapping.h"
 #include "dialects/Launch/IR/KernelSignature.h"
 #include "dialects/Repro/IR/Repro.h"
@@ -218,9 +219,10 @@ static func::FuncOp createTotals(func::FuncOp kernel, FoldOp fold,
 
 void MapSplit::runOnOperation() {
   ModuleOp module = getOperation();
-  launch::PlanOp plan = findPlan(module);
-  if (!plan)
+  FailureOr<launch::PlanOp> found = findPlan(module);
+  if (failed(found))
     return signalPassFailure();
+  launch::PlanOp plan = *found;
   SymbolTable symbols(module);
   DenseMap<Operation *, SplitFold> splits;
   unsigned numSplits = 0;

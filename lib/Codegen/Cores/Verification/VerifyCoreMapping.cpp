@@ -13,6 +13,7 @@
 #include "Codegen/Cores/Verification/Passes.h"
 
 #include "Codegen/Cores/Lowering/KernelChecks.h"
+#include "Codegen/Schedule/Buffers/PlanReader.h"
 #include "Contents.h"
 #include "TileRuns.h"
 
@@ -112,19 +113,19 @@ private:
 struct VerifyCoreMapping
     : public repro::impl::ReproVerifyCoreMappingBase<VerifyCoreMapping> {
   void runOnOperation() override {
-    launch::PlanOp launchPlan = findPlan(getOperation());
+    FailureOr<launch::PlanOp> launchPlan = findPlan(getOperation());
     auto plans = getOperation().getOps<PlanOp>();
-    if (!launchPlan)
+    if (failed(launchPlan))
       return signalPassFailure();
     if (!llvm::hasSingleElement(plans)) {
       getOperation().emitError(
           "expected one 'cores.plan', which repro-map-schedule makes");
       return signalPassFailure();
     }
-    MappingVerifier verifier(launchPlan, *plans.begin());
+    MappingVerifier verifier(*launchPlan, *plans.begin());
     if (failed(verifier.verify()))
       return signalPassFailure();
-    launchPlan.erase();
+    launchPlan->erase();
     for (Operation *kernel : verifier.kernels)
       kernel->erase();
   }

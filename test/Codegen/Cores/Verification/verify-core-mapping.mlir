@@ -72,7 +72,7 @@ launch.plan @launches states() inputs(%x: memref<8xf32>) outputs(%y: memref<8xf3
 
 // -----
 
-// expected-error@+1 {{expected one launch plan}}
+// expected-error@+1 {{expected one 'launch.plan', which repro-plan-buffers makes of 'main'}}
 module {
   cores.plan @main machine "tiny-2x2" states() inputs() outputs() arena(%a: memref<0xi8>) messages [] {
   }
