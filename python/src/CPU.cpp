@@ -7,6 +7,7 @@
 
 #include "CAPI/CPU.h"
 #include "FirstError.h"
+#include "Tensors.h"
 
 #include "mlir/Bindings/Python/Nanobind.h"
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
@@ -97,12 +98,7 @@ public:
       intptr_t rank;
       reproLoadedArtifactGetTensor(loaded, kind, i, &name, &element, &bytes,
                                    &shape, &rank);
-      nb::list extents;
-      for (intptr_t dim = 0; dim < rank; ++dim)
-        extents.append(shape[dim]);
-      result.append(nb::make_tuple(nb::str(name.data, name.length),
-                                   nb::str(element.data, element.length),
-                                   nb::tuple(extents)));
+      result.append(toTuple(name, element, shape, rank));
     }
     return result;
   }

@@ -7,6 +7,7 @@
 
 #include "CAPI/Cores.h"
 #include "FirstError.h"
+#include "Tensors.h"
 
 #include "mlir/Bindings/Python/Nanobind.h"
 #include "mlir/Bindings/Python/NanobindAdaptors.h"
@@ -75,12 +76,7 @@ public:
       intptr_t rank;
       reproLoadedCorePlanGetTensor(loaded, kind, i, &name, &element, &shape,
                                    &rank);
-      nb::list extents;
-      for (intptr_t dim = 0; dim < rank; ++dim)
-        extents.append(shape[dim]);
-      result.append(nb::make_tuple(nb::str(name.data, name.length),
-                                   nb::str(element.data, element.length),
-                                   nb::tuple(extents)));
+      result.append(toTuple(name, element, shape, rank));
     }
     return result;
   }
