@@ -9,7 +9,7 @@ from pathlib import Path
 
 from repro_mlir.determinism_report.report import Report
 from repro_mlir.determinism_report.text import percent
-from repro_mlir.pages import document, escaped
+from repro_mlir.pages import document, escaped, listed
 
 _FOLDER = Path(__file__).parent
 
@@ -22,7 +22,6 @@ def page(report: Report) -> str:
     if report.eager:
         everywhere = report.shares("cpu")["everywhere"]
         facts.append(("the same on every machine in PyTorch", f"{percent(everywhere.arithmetic)} of the arithmetic"))
-    listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     refusal = f'<p class="note">The compiler refuses the step. {escaped(report.refusal)}</p>' if report.refusal else ""
     accepted = ""
     if report.accepted is not None:
@@ -32,7 +31,7 @@ def page(report: Report) -> str:
         )
     body = f"""<header>
 <h1>Determinism of {escaped(report.name)}</h1>
-<dl class="facts">{listed}</dl>
+{listed(facts)}
 {refusal}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it. repro determinism --json prints the same

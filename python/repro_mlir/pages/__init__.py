@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ _FOLDER = Path(__file__).parent
 def escaped(text: str) -> str:
     """Escapes untrusted text for HTML, so that the text cannot end an element, and replaces control characters."""
     return html.escape(printable(text))
+
+
+def listed(facts: Iterable[tuple[str, str]]) -> str:
+    """Returns a description list, as HTML, of terms and descriptions that are HTML."""
+    rows = "".join(f"<div><dt>{term}</dt><dd>{description}</dd></div>" for term, description in facts)
+    return f'<dl class="facts">{rows}</dl>'
 
 
 def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:

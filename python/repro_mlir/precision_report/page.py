@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.pages import document, escaped
+from repro_mlir.pages import document, escaped, listed
 
 _FOLDER = Path(__file__).parent
 _MEASURES = {
@@ -35,7 +35,6 @@ def page(data: Mapping[str, Any]) -> str:
         ("sampled steps", ", ".join(map(str, data["sampled"])) or "none"),
         ("state at the beginning (H3)", f"<code>{escaped(str(data['initial_state']))}</code>"),
     )
-    shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     note = f'<p class="note">{escaped(str(data["note"]))}</p>' if data["note"] else ""
     marks = ["a cross is the first loss that is not finite"]
     if any(run["validation"] for run in data["runs"]):
@@ -46,7 +45,7 @@ def page(data: Mapping[str, Any]) -> str:
     measures = "".join(f'<option value="{name}">{text}</option>' for name, text in _MEASURES.items())
     body = f"""<header>
 <h1>Precision of {escaped(script)}</h1>
-<dl class="facts">{shown}</dl>
+{listed(facts)}
 {note}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it. The same data is in report.json.</p></noscript>

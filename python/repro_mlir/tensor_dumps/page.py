@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro_mlir.pages import document, escaped
+from repro_mlir.pages import document, escaped, listed
 from repro_mlir.tensor_dumps.comparison import Comparison
 from repro_mlir.tensor_dumps.report import as_json
 
@@ -31,13 +31,12 @@ def page(comparison: Comparison) -> str:
         ("differ", f"{comparison.different:,}"),
         ("only in one", f"{sum(comparison.alone):,}"),
     )
-    listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     different = _note(comparison.different, "differ")
     listed_rows = sum(len(each) for each in comparison.missing) + sum(len(each) for each in comparison.missing_steps)
     alone = _note(listed_rows + sum(comparison.unlisted), "are only in one side")
     body = f"""<header>
 <h1 id="title"></h1>
-<dl class="facts">{listed}</dl>
+{listed(facts)}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it. repro diff --json prints the same data.</p>
 </noscript>

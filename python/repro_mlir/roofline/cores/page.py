@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.pages import document, escaped
+from repro_mlir.pages import document, escaped, listed
 from repro_mlir.roofline.cores.mapping import Mapping
 
 _FOLDER = Path(__file__).parent
@@ -32,10 +32,9 @@ def mapping_page(program: str, mapping: Mapping) -> str:
         ("launches of a step", f"{len(data['launches']):,}"),
         ("DRAM", f"{sum(mapping.dram.values()):,} of {data['dram_bytes_available']:,} bytes"),
     )
-    listed = "".join(f"<div><dt>{name}</dt><dd>{escaped(str(value))}</dd></div>" for name, value in facts)
     body = f"""<header>
 <h1>Mapping of {escaped(program)}</h1>
-<dl class="facts">{listed}</dl>
+{listed((name, escaped(str(value))) for name, value in facts)}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it.</p></noscript>
 <main>

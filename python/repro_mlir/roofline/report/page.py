@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.pages import document, escaped
+from repro_mlir.pages import document, escaped, listed
 from repro_mlir.roofline.report.data import Case, as_json, sweep_as_json
 from repro_mlir.roofline.sweep_points import SweepPoint
 
@@ -34,10 +34,9 @@ def prediction_page(program: str, cases: Sequence[Case]) -> str:
         ("memory", f"{sum(memory.values()):,} bytes"),
         *((f"of it {space}", f"{size:,} bytes") for space, size in memory.items()),
     )
-    listed = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     body = f"""<header>
 <h1>Roofline of {escaped(program)}</h1>
-<dl class="facts">{listed}</dl>
+{listed(facts)}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it.</p></noscript>
 <main>
@@ -85,7 +84,7 @@ def sweep_page(program: str, points: Sequence[SweepPoint], losses: Mapping[str, 
     """
     body = f"""<header>
 <h1>Sweep of {escaped(program)}</h1>
-<dl class="facts"><div><dt>points</dt><dd>{len(points):,}</dd></div></dl>
+{listed([("points", f"{len(points):,}")])}
 </header>
 <noscript><p class="note">This page is drawn by a script that is in it.</p></noscript>
 <main>
