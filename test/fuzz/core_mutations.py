@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import paths  # noqa: F401  # isort: skip
 
-import argparse
 import difflib
 import functools
 import json
-import os
 import random
 import re
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import campaign
 import core_plans
 import forked
-from journal import Journal
 from repro_mlir import ir
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import ReproError, StepFailed
@@ -364,7 +361,7 @@ def changed(seed: int) -> tuple[int, str, str]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What finds a change
+# Checks that find a change
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -458,25 +455,12 @@ def show(seed: int) -> int:
 
 def main() -> int:
     """Returns 1 if there is a finding, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
-    parser.add_argument("--show", type=int, metavar="NUMBER")
-    options = parser.parse_args()
+    options = campaign.parser(__doc__).parse_args()
     if options.show is not None:
         return show(options.show)
     for program in PROGRAMS:
         base(program)  # the children inherit the plans
-    journal = Journal(options.journal)
-    end = time.monotonic() + 60 * options.minutes
-    for result in forked.run(journal.missing(range(options.first, options.first + options.count)), outcome, LIMITS):
-        journal.add(result)
-        if result.is_finding:
-            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
-        if time.monotonic() > end:
-            break
+    journal = campaign.collect(options, lambda numbers: forked.run(numbers, outcome, LIMITS))
     print(table(journal.outcomes))
     return int(bool(journal.findings()))
 

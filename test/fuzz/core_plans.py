@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import paths  # noqa: F401  # isort: skip
 
-import argparse
-import os
 import re
 import sys
 import tempfile
-import time
-from pathlib import Path
 
+import campaign
 import forked
-from journal import Journal
 from repro_mlir.base.errors import CompileError, ReproError, StepFailed
 from repro_mlir.compilation import cores, cpu
 from repro_mlir.execute.cores import CoresBackend
@@ -73,27 +69,14 @@ def outcome(number: int) -> str:
 
 def main() -> int:
     """Returns 1 if there is a finding, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
-    parser.add_argument("--show", type=int, metavar="NUMBER")
-    options = parser.parse_args()
+    options = campaign.parser(__doc__).parse_args()
     if options.show is not None:
         print(case_of(options.show).program)
         print(machine(options.show % MACHINES))
         (result,) = forked.run([options.show], outcome, LIMITS)
         print(result.outcome)
         return int(result.is_finding)
-    journal = Journal(options.journal)
-    end = time.monotonic() + 60 * options.minutes
-    for result in forked.run(journal.missing(range(options.first, options.first + options.count)), outcome, LIMITS):
-        journal.add(result)
-        if result.is_finding:
-            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
-        if time.monotonic() > end:
-            break
+    journal = campaign.collect(options, lambda numbers: forked.run(numbers, outcome, LIMITS))
     print(f"programs on many cores: {journal.summary()}")
     return int(bool(journal.findings()))
 

@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import paths  # noqa: F401  # isort: skip
 
-import argparse
-import os
 import random
 import re
 import sys
-import time
-from pathlib import Path
 
+import campaign
 import forked
 import numpy as np
-from journal import Journal
 from repro_mlir import ReproError, ir
 from repro_mlir.base.errors import CompileError, ProgramError, StepFailed
 from repro_mlir.compilation import cpu
@@ -167,26 +163,14 @@ def show(number: int) -> None:
 
 def main() -> int:
     """Returns 1 if there is a finding, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser = campaign.parser(__doc__)
     parser.add_argument("--near", action="store_true", help="nearly canonical programs")
-    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
-    parser.add_argument("--show", type=int, metavar="NUMBER")
     options = parser.parse_args()
     if options.show is not None:
         show(options.show)
         return 0
-    journal = Journal(options.journal)
-    end = time.monotonic() + 60 * options.minutes
-    numbers = journal.missing(range(options.first, options.first + options.count))
-    for result in forked.run(numbers, near if options.near else valid, LIMITS):
-        journal.add(result)
-        if result.is_finding:
-            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
-        if time.monotonic() > end:
-            break
+    check = near if options.near else valid
+    journal = campaign.collect(options, lambda numbers: forked.run(numbers, check, LIMITS))
     print(f"{'nearly canonical' if options.near else 'canonical'} programs: {journal.summary()}")
     return int(bool(journal.findings()))
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import paths  # noqa: F401  # isort: skip
 
-import argparse
 import os
 import re
 import sys
-import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import campaign
 import forked
 import torch
 import torch_programs
@@ -245,26 +244,12 @@ def classes(journal: Journal) -> Counter[str]:
 
 def main() -> int:
     """Returns 1 if there is a finding, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=10 * GROUP)
-    parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--journal", type=Path, default=Path(os.devnull))
-    parser.add_argument("--show", type=int, metavar="NUMBER")
-    options = parser.parse_args()
+    options = campaign.parser(__doc__, count=10 * GROUP).parse_args()
     begin()
     if options.show is not None:
         show(options.show)
         return 0
-    journal = Journal(options.journal)
-    end = time.monotonic() + 60 * options.minutes
-    numbers = journal.missing(range(options.first, options.first + options.count))
-    for result in forked.run(numbers, work({}), LIMITS, alone):
-        journal.add(result)
-        if result.is_finding:
-            print(f"{result.number}: {result.outcome[-600:]}", flush=True)
-        if time.monotonic() > end:
-            break
+    journal = campaign.collect(options, lambda numbers: forked.run(numbers, work({}), LIMITS, alone))
     for kind, count in classes(journal).most_common():
         print(f"{count:7} {kind}")
     return int(bool(journal.findings()))
