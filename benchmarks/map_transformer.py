@@ -21,50 +21,7 @@ import torch
 from repro_mlir.base.printing import tell
 from repro_mlir.frontends.torch.scripts import Training
 from repro_mlir.roofline.cores import lines_of, map_step
-from torch import nn
-from torch.nn import functional as F
-
-
-class Block(nn.Module):
-    """A transformer block with causal attention and a perceptron of four times the width."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        q, k, v = (
-            part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-            for part in self.qkv(self.norm1(x)).split(width, dim=2)
-        )
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.mix(attended.transpose(1, 2).reshape(batch, length, width))
-        return x + self.narrow(F.gelu(self.widen(self.norm2(x))))
-
-
-class GPT(nn.Module):
-    """Maps tokens i64 [batch, context] to logits."""
-
-    def __init__(self, layers: int, width: int, heads: int, context: int, tokens: int) -> None:
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(tokens, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.tokens(x) + self.positions(torch.arange(x.shape[1], device=x.device))
-        for block in self.blocks:
-            y = block(y)
-        return F.linear(self.norm(y), self.tokens.weight)
-
-
-def loss_of(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The mean cross entropy of all positions."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+from training_models import GPT
 
 
 def main() -> None:
@@ -77,13 +34,14 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value, help=f"({value})")
     options = parser.parse_args()
     with torch.device("meta"):
-        model = GPT(options.layers, options.width, options.heads, options.context, options.tokens)
+        model = GPT(options.layers, options.heads, options.width, options.context, options.tokens)
     model.to_empty(device="cpu")
+    model.head.weight = model.letters.weight
     parameters = sum(each.numel() for each in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     batch = (torch.zeros(options.batch, options.context, dtype=torch.int64),) * 2
     begin = _report(f"{parameters:,} parameters", time.perf_counter())
-    program, _ = Training(model, loss_of, optimizer, [batch], {}, None).capture(batch)
+    program, _ = Training(model, None, optimizer, [batch], {}, None).capture(batch)
     begin = _report(f"captured: {len(program.data):,} bytes of program", begin)
     # The chips of a board are a rectangle of 8 x 6, and the boards lie in two columns.
     columns = 2 if options.boards > 1 and options.boards % 2 == 0 else 1
