@@ -577,12 +577,12 @@ LogicalResult MappingVerifier::checkWords(Program &program, CheckOp op) {
   std::set<ManyCore::Point> checked;
   for (int64_t word = memory.offset; word < end; word += kWordBytes) {
     auto held = memory.contents->read(word, word + kWordBytes);
+    // The error words of the programs have successive numbers.
+    unsigned first = programs.front().wordRoot;
     const Program *owner = nullptr;
-    for (const Program &other : programs)
-      if (held.size() == 1 && held[0].size() == kWordBytes &&
-          held[0].origin.root == other.wordRoot &&
-          held[0].locate(word).first == 0)
-        owner = &other;
+    if (held.size() == 1 && held[0].size() == kWordBytes &&
+        held[0].origin.root >= first && held[0].locate(word).first == 0)
+      owner = &programs[held[0].origin.root - first];
     if (!owner)
       return op.emitOpError("expected error words, got other bytes in word ")
              << (word - memory.offset) / kWordBytes;
