@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from repro_mlir.train.result import StepResult
     from repro_mlir.train.schedules import cosine_with_warmup
     from repro_mlir.train.trainer import Trainer
+    from repro_mlir.verification.executors import interpret
     from repro_mlir.verification.receipts.options import ReceiptOptions
     from repro_mlir.verification.receipts.receipt import Receipt
     from repro_mlir.verification.receipts.verification import verify
@@ -75,6 +76,7 @@ _HOMES = {
     "dump_hooks": "tensor_dumps.dump_hooks",
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.capture.initialization",
+    "interpret": "verification.executors",
     "permutation": "train.data",
     "precision_summary": "precision.summary",
     "set_accumulators": "program.accumulators",
@@ -111,6 +113,7 @@ __all__ = [
     "dump_hooks",
     "exact_contractions",
     "initialize",
+    "interpret",
     "permutation",
     "precision_summary",
     "set_accumulators",

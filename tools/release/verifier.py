@@ -42,16 +42,20 @@ SINGLE = (
     "cli/check_resume.py",
     "cli/diff.py",
     "cli/dispute.py",
+    "cli/doctor.py",
     "cli/file_kinds.py",
     "cli/inspect.py",
     "cli/main.py",
     "cli/options.py",
+    "cli/packages.py",
     "cli/parsers.py",
     "cli/script_inputs.py",
     "cli/target.py",
     "cli/vectors.py",
+    "cli/verifier_installation.py",
     "cli/verify.py",
     "cli/versions.py",
+    "cli/wrong_receipt.py",
 )
 """The files in the wheel that belong to none of these rooms."""
 

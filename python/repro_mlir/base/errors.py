@@ -58,10 +58,11 @@ class ReceiptWrong(ReproError):
 
     Attributes:
       place: the name of the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".
-      step: the step at which the error appears, or None.
+      step: the step at which the error appears, or None; if `is_change`, the step before the change.
       expected: the value in the receipt if it is a hash, else None; if `is_given`, the value that the caller required.
       actual: the value that was found instead; if `is_given`, the value in the receipt.
       is_given: whether the receipt was compared with a value that the caller required.
+      is_change: whether the error appears in a change of the state by the user, after step `step`.
     """
 
     def __init__(
@@ -73,10 +74,13 @@ class ReceiptWrong(ReproError):
         actual: str | None = None,
         *,
         is_given: bool = False,
+        is_change: bool = False,
     ) -> None:
-        super().__init__(f"{place}: {message}" if step is None else f"step {step}: {place}: {message}")
+        where = "" if step is None else f"after step {step}: " if is_change else f"step {step}: "
+        super().__init__(f"{where}{place}: {message}")
         self.place = place
         self.step = step
         self.expected = expected
         self.actual = actual
         self.is_given = is_given
+        self.is_change = is_change

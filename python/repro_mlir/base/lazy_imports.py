@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from repro_mlir.base.compiler import INSTALL, CompilerMissing
+
 
 def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the functions `__getattr__` and `__dir__` of a package; the former loads a name that is not loaded yet.
@@ -21,7 +23,10 @@ def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        try:
+            value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        except CompilerMissing:
+            raise CompilerMissing(f"{package}.{name} needs the compiler: {INSTALL}") from None
         setattr(sys.modules[package], name, value)
         return value
 

@@ -135,6 +135,8 @@ class Progress:
         self._lines: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
     def __enter__(self) -> Progress:
+        # A bar within another bar's work stays hidden: both would be on one line.
+        self._shown = self._shown and not _bars
         self._draw()
         if self._shown:
             _bars.append(self)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.compiler import require_compiler
-from repro_mlir.base.errors import ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import count_of, tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_public_key
+from repro_mlir.cli.options import Commands, add_command, add_public_key, needs_compiler
+from repro_mlir.cli.wrong_receipt import tell_wrong
 
 if TYPE_CHECKING:
     from repro_mlir.verification.exports.declared import Declared
@@ -40,7 +41,10 @@ docs/verification/exports.md lists the source of every field. An export repeats 
 step is run: run repro verify, too. Equal receipts and options give equal bytes; the only time in an export is that of
 the environment variable SOURCE_DATE_EPOCH.
 
-exit status: 0, or 2 if nothing was written
+exit status:
+  0  the export was written
+  1  nothing was written: the receipt is wrong, and repro verify says so, too
+  2  nothing was written for another reason, which the message states
 
 examples:
   repro attest run.receipt --sign key.pem -o run.intoto.json
@@ -93,7 +97,9 @@ def register(commands: Commands) -> None:
         "license or released; may be given again",
     )
     command.add_argument(
-        "--machine", metavar="M", help="with page: predict time and energy for this machine, a .json file or a name"
+        "--machine",
+        metavar="M",
+        help="with page: predict time and energy for this machine, a .json file or a name" + needs_compiler(),
     )
     command.add_argument("--threads", type=positive, metavar="N", help="with --machine: threads of a step (1)")
     add_public_key(command)
@@ -117,7 +123,10 @@ def _attest(options: argparse.Namespace) -> int:
     _check(options)
     declared = declared_of(options.declare)
     key = read_public_key(options.key) if options.key else None
-    facts = facts_of(Receipt(options.receipt), key)
+    try:
+        facts = facts_of(Receipt(options.receipt), key)
+    except ReceiptWrong as wrong:
+        return tell_wrong({"receipt": options.receipt}, wrong, options.json)
     data = _FORMATS[options.format].write(facts, options, declared)
     write_file(options.output, data)
     if options.json:

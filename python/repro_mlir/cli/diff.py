@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.command_line import Status, positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
-from repro_mlir.base.printing import tell
+from repro_mlir.base.printing import count_of, tell
 from repro_mlir.base.progress import Progress
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect, file_kind_of
-from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
+from repro_mlir.cli.options import (
+    Commands,
+    add_command,
+    add_no_cache,
+    add_numerics,
+    add_threads,
+    needs_compiler,
+    numerics_of,
+)
 from repro_mlir.cli.parsers import set_names
 from repro_mlir.cli.target import target_names
 
@@ -49,12 +57,18 @@ def register(commands: Commands) -> None:
         "Shows where two runs first differ: step, operator, tensor and element.",
     )
     command.epilog = _NOTES
-    command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, one script, or two dumps")
+    command.add_argument(
+        "runs", metavar="RUN", nargs="+", help="two receipts, one script, or two dumps" + needs_compiler(of="scripts")
+    )
     targets = command.add_argument(
-        "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
+        "--targets",
+        metavar="T,T",
+        help="with a script: the two targets to compare; eager is PyTorch itself" + needs_compiler(of="scripts"),
     )
     set_names(targets, lambda: ["eager", *target_names()], in_help=False, listed_by="repro targets")
-    command.add_argument("--steps", type=positive, metavar="N", help="steps of a script, at most (1)")
+    command.add_argument(
+        "--steps", type=positive, metavar="N", help="steps of a script, at most (1)" + needs_compiler()
+    )
     command.add_argument(
         "--ulps", type=int, default=0, metavar="N", help="accept elements that differ by at most N ulps (0)"
     )
@@ -91,7 +105,7 @@ def _diff_dumps(options: argparse.Namespace) -> int:
     from repro_mlir.tensor_dumps.report import as_json, text_lines
 
     if len(options.runs) != 2:
-        raise ReproError(f"--dumps: expected two files or folders, got {len(options.runs)} names")
+        raise ReproError(f"--dumps: expected two files or folders, got {count_of(len(options.runs), 'path')}")
     others = ("targets", "steps", "ulps", "threads", "exact_digits", "precision")
     given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
     if given:
@@ -151,7 +165,7 @@ def _diff_runs(options: argparse.Namespace) -> int:
     from repro_mlir.verification.difference.page import page
 
     if len(options.runs) > 2:
-        raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")
+        raise ReproError(f"expected two receipts or one script, got {count_of(len(options.runs), 'path')}")
     if len(options.runs) == 1 and file_kind_of(options.runs[0]) is RECEIPT:
         raise ReproError(
             f"{options.runs[0]}: expected two receipts or one Python script, got one receipt: name another"

@@ -31,6 +31,7 @@ If the last links of the receipts differ, their runs are repeated here with --ta
 the receipts are not checked: see repro verify.
 
 To start a prover:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
+A prover ends after the dispute.
 
 A token is a text of 16 to 1024 bytes that a prover and its referee share. Each prover has its own token:
   openssl rand -hex 32 > token; chmod 600 token
@@ -60,7 +61,9 @@ def register(commands: Commands) -> None:
     command.add_argument("parties", metavar="A B", nargs="*", help="receipts or addresses of provers")
     add_target(command)
     command.add_argument(
-        "--terms", metavar="TERMS", help="what the parties agreed on: a script, or a receipt of the same data"
+        "--terms",
+        metavar="TERMS",
+        help="what the parties agreed on: a script, or a receipt of the same data" + needs_compiler(of="scripts"),
     )
     command.add_argument("--receipt-a", metavar="DIR", help="the receipt that A published, if A is an address")
     command.add_argument("--receipt-b", metavar="DIR", help="the receipt that B published, if B is an address")
@@ -138,6 +141,7 @@ def _serve(options: argparse.Namespace) -> int:
     token = _token(options.listen, options.token, _TOKEN)
     kind, place = parts(options.listen)
     if kind == "files":
+        tell(f"listening on {options.listen}", stream=sys.stderr)
         answered = serve_files(run, Path(place), options.total)
     else:
         with listen(options.listen, token) as listener:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Sequence
 
 from repro_mlir.base.command_line import Status
-from repro_mlir.base.printing import foreign, tell
+from repro_mlir.base.compiler import INSTALL, has_compiler
+from repro_mlir.base.printing import count_of, foreign, tell
 from repro_mlir.cli.options import Commands, add_command
 
 _NOTES = """exit status:
@@ -22,15 +24,24 @@ _NOTES = """exit status:
 A package that is not installed is not a fault: "doors" lists the command that installs it.
 """
 
+_NOTES_OF_VERIFIER = """exit status:
+  0  everything that the verifier needs is installed, in versions that were tried
+  1  a fault, which is listed
+  2  no answer: this program failed
+"""
+
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro doctor`."""
     command = add_command(commands, "doctor", _doctor, "say what this machine can do, and what is missing")
-    command.epilog = _NOTES
+    command.epilog = _NOTES if has_compiler() else _NOTES_OF_VERIFIER
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    if not has_compiler():
+        return _doctor_of_verifier(options)
     from repro_mlir.cli.installation import examine
+    from repro_mlir.cli.packages import lines_of
 
     found = examine()
     status = Status.WRONG if found.faults else Status.RIGHT
@@ -44,10 +55,7 @@ def _doctor(options: argparse.Namespace) -> int:
     for i, ((execution, detail), names) in enumerate(groups.items()):
         tell(f"{'targets' if i == 0 else '':9} {execution}, {foreign(detail)}: {', '.join(names)}")
     tell(f"GPU       {found.tensor_cores}")
-    for i, package in enumerate(found.packages):
-        told = package.version or "not installed"
-        fits = "" if package.fits is not False else "  OUTSIDE OF THE RANGE"
-        tell(f"{'packages' if i == 0 else '':9} {package.name:24} {told:12} {package.range}{fits}")
+    tell(*lines_of(found.packages))
     for i, door in enumerate(found.doors):
         told = "ready" if door.ready else f"missing: {', '.join(door.missing)}; {door.command}"
         tell(f"{'doors' if i == 0 else '':9} {door.name:24} {told}")
@@ -56,12 +64,40 @@ def _doctor(options: argparse.Namespace) -> int:
     else:
         told = f"{found.cache.path}: {_size(found.cache.bytes)} of {_size(found.cache.limit)}"
         tell(f"cache     {told}, {_size(found.cache.free)} free on this disk")
-    for i, fault in enumerate(found.faults):
-        tell(f"{'FAULTS' if i == 0 else '':9} {foreign(fault, 500)}")
+    _tell_faults(found.faults)
     if not found.faults:
-        tell("no faults")
         tell("next      repro train SCRIPT --steps 100 --receipt run.receipt")
     return status
+
+
+def _doctor_of_verifier(options: argparse.Namespace) -> int:
+    from repro_mlir.cli.main import commands_of_compiler
+    from repro_mlir.cli.packages import lines_of
+    from repro_mlir.cli.verifier_installation import examine
+
+    found = examine(commands_of_compiler())
+    status = Status.WRONG if found.faults else Status.RIGHT
+    if options.json:
+        tell(json.dumps(dataclasses.asdict(found)))
+        return status
+    tell(f"versions  repro-mlir-verify {found.version}, Python {found.python}, {foreign(found.system)}")
+    memory = "" if found.memory_bytes is None else f", {_size(found.memory_bytes)} of memory"
+    tell(f"machine   {count_of(found.cores, 'core')}{memory}")
+    tell("target    reference, which defines the bits")
+    tell(*lines_of(found.packages), f"signed    receipts: {found.signatures}")
+    tell(f"compiler  not installed, and needed for the following: {INSTALL}")
+    tell(*(f"          {use}" for use in found.needs_compiler))
+    _tell_faults(found.faults)
+    if not found.faults:
+        tell("next      repro verify RECEIPT --steps sample:2")
+    return status
+
+
+def _tell_faults(faults: Sequence[str]) -> None:
+    for i, fault in enumerate(faults):
+        tell(f"{'FAULTS' if i == 0 else '':9} {foreign(fault, 500)}")
+    if not faults:
+        tell("no faults")
 
 
 def _size(count: int) -> str:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from repro_mlir.base.command_line import Status
 from repro_mlir.base.compiler import require_compiler
-from repro_mlir.base.errors import ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.limits import limits
 from repro_mlir.base.printing import count_of, tell
@@ -40,9 +41,16 @@ from repro_mlir.cli.options import (
     read_program,
     refuse_sizes,
 )
+from repro_mlir.cli.wrong_receipt import tell_wrong
 
 if TYPE_CHECKING:
     from repro_mlir.program.microbatches import StepProgram
+
+_NOTES = """exit status:
+  0  the file was shown; no step is run, and a receipt is not verified: see repro verify
+  1  the receipt is wrong: its signature is not valid, or two of its parts contradict each other
+  2  the file cannot be shown, or this program failed
+"""
 
 
 def register(commands: Commands) -> None:
@@ -54,12 +62,12 @@ def register(commands: Commands) -> None:
         "show what a program, a bundle or a receipt contains",
         "Shows the contents of a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt.",
     )
-    command.epilog = "exit status: 0, or 2 if the file cannot be shown; no step is run, see repro verify\n"
+    command.epilog = _NOTES
     command.add_argument(
         "program",
         metavar="FILE",
         help="written by repro compile, Program.save or train --receipt (also the programs in a receipt), or ONNX, "
-        "SavedModel or MLIR",
+        "SavedModel or MLIR" + needs_compiler(of="ONNX, SavedModel and MLIR"),
     )
     add_sizes(command)
     command.add_argument(
@@ -142,17 +150,21 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
     from repro_mlir.verification.receipts.summary import summarize
 
     key = read_public_key(options.key) if options.key else None
-    receipt = Receipt(options.program)
-    if options.text:
-        tell(*receipt.program.text.splitlines())
-        return 0
-    summary = summarize(receipt, key)
+    try:
+        receipt = Receipt(options.program)
+        if options.text:
+            tell(*receipt.program.text.splitlines())
+            return 0
+        summary = summarize(receipt, key)
+    except ReceiptWrong as wrong:
+        return tell_wrong({"receipt": options.program}, wrong, options.json)
+    status = Status.WRONG if summary.conflicts else Status.RIGHT
     if options.json:
         tell(json.dumps(dataclasses.asdict(summary)))
-        return 0
+        return status
     tell(*summary.lines())
     tell("         as the receipt states, not verified: run repro verify")
-    return 0
+    return status
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:

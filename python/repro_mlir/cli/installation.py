@@ -18,30 +18,16 @@ from packaging.utils import canonicalize_name
 
 from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.package_versions import installed_version
+from repro_mlir.cli.packages import Package, faults_of, package_of
 from repro_mlir.execute.availability import COMPILED, Target, describe_targets
-from repro_mlir.frontends.base.tried_versions import installed_version, is_tried, requirements
+from repro_mlir.frontends.base.tried_versions import requirements
 
 if TYPE_CHECKING:
     from repro_mlir.runner.device import Device
 
 _LEAST_FREE = 1 << 30
 """The number of free bytes below which a disk counts as nearly full."""
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package that an optional part of repro-mlir uses.
-
-    Attributes:
-      version: the installed version; None if the package is not installed.
-      range: the versions that were tried, such as ">=1.10,<2"; empty if every version is accepted.
-      fits: whether the installed version is in the range; None if the package is not installed.
-    """
-
-    name: str
-    version: str | None
-    range: str
-    fits: bool | None
 
 
 @dataclass(frozen=True)
@@ -123,9 +109,9 @@ def examine() -> Installation:
 
     targets = tuple(describe_targets())
     required = requirements()
-    packages = tuple(_package(each) for each in _wanted(required))
+    packages = tuple(map(package_of, _wanted(required)))
     cache, faults = _cache()
-    faults += [fault for each in packages if (fault := _fault_of(each)) is not None]
+    faults += faults_of(packages)
     gpu = _gpu(targets)
     faults = [*_run_here(), *gpu.faults, *faults]
     return Installation(
@@ -150,19 +136,6 @@ def _wanted(required: Mapping[str, list[Requirement]]) -> list[Requirement]:
             for each in required.get(extra, []):
                 found.setdefault(canonicalize_name(each.name), each)
     return [*found.values()]
-
-
-def _package(requirement: Requirement) -> Package:
-    version = installed_version(requirement.name)
-    fits = None if version is None else is_tried(requirement, version)
-    return Package(requirement.name, version, str(requirement.specifier), fits)
-
-
-def _fault_of(package: Package) -> str | None:
-    if package.fits is not False:
-        return None
-    command = f"pip install '{package.name}{package.range}'"
-    return f"{package.name} {package.version} is outside of the tried versions {package.range}: {command}"
 
 
 def _doors(required: Mapping[str, list[Requirement]]) -> Iterable[Door]:

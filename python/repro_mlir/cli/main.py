@@ -24,7 +24,7 @@ _TASKS = {
 }
 """The modules of the commands by task, in the order in which the help lists them."""
 
-_OF_VERIFIER = ("verify", "attest", "dispute", "inspect", "diff", "check_resume", "vectors")
+_OF_VERIFIER = ("verify", "attest", "dispute", "inspect", "diff", "check_resume", "doctor", "vectors")
 """The commands in the distribution repro-mlir-verify, which has no compiler."""
 
 _EXAMPLES = (
@@ -68,6 +68,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if name.replace("-", "_") in known - installed:
         raise ReproError(f"repro {name} is a command of repro-mlir, and only repro-mlir-verify is installed: {INSTALL}")
     return make_parser().parse_args(arguments)
+
+
+def commands_of_compiler() -> list[str]:
+    """Returns the names of the commands that are not in the distribution repro-mlir-verify."""
+    return [each.replace("_", "-") for modules in _TASKS.values() for each in modules if each not in _OF_VERIFIER]
 
 
 def _tasks() -> dict[str, tuple[str, ...]]:

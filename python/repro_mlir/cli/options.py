@@ -45,9 +45,19 @@ def add_command(
     return command
 
 
-def needs_compiler() -> str:
-    """Returns the end of the help of an option that cannot be used without the compiler; nothing if it is installed."""
-    return "" if has_compiler() else "; needs the compiler (repro-mlir)"
+def needs_compiler(of: str = "") -> str:
+    """Returns the end of the help of an option that cannot be used without the compiler; nothing if it is installed.
+
+    Args:
+      of: the values of the option that need the compiler, as a plural; "" if all do.
+    """
+    return (
+        ""
+        if has_compiler()
+        else f"; {of} need the compiler (repro-mlir)"
+        if of
+        else "; needs the compiler (repro-mlir)"
+    )
 
 
 def told_next(*words: str) -> str:
@@ -65,7 +75,10 @@ def add_script(command: argparse.ArgumentParser) -> None:
 def add_numerics(command: argparse.ArgumentParser) -> None:
     """Adds the options --exact-digits and --precision, for commands that capture the step of a script."""
     command.add_argument(
-        "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
+        "--exact-digits",
+        type=int,
+        choices=(2, 3),
+        help="exact matrix products (K4), as the script's exact_digits does" + needs_compiler(),
     )
     add_precision(command)
 
@@ -73,7 +86,9 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
 def add_precision(command: argparse.ArgumentParser) -> None:
     """Adds the option --precision, which names a precision recipe."""
     action = command.add_argument(
-        "--precision", metavar="RECIPE", help="a precision recipe: its JSON, a .json file with it, or a name"
+        "--precision",
+        metavar="RECIPE",
+        help="a precision recipe: its JSON, a .json file with it, or a name" + needs_compiler(),
     )
     set_names(action, recipe_names, listed_by="repro precision --list", or_path=True)
 
@@ -109,7 +124,8 @@ def add_public_key(command: argparse.ArgumentParser) -> None:
 
 def add_no_cache(command: argparse.ArgumentParser) -> None:
     """Adds the option --no-cache of commands that compile."""
-    command.add_argument("--no-cache", action=_NoCache, help="capture and compile again, without the cache on disk")
+    told = "capture and compile again, without the cache on disk" + needs_compiler()
+    command.add_argument("--no-cache", action=_NoCache, help=told)
 
 
 class _NoCache(argparse.Action):
@@ -131,7 +147,7 @@ def add_sizes(command: argparse.ArgumentParser) -> None:
         type=_size,
         metavar="NAME=N",
         help="the size of a dimension that the model leaves open; NAME is the dimension's name in an ONNX model, or "
-        "<input>.<dimension> in a SavedModel; may be given again",
+        "<input>.<dimension> in a SavedModel; may be given again" + needs_compiler(),
     )
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from repro_mlir.base.command_line import Status, natural
+from repro_mlir.base.command_line import natural
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import count_of, foreign, tell
@@ -30,6 +30,7 @@ from repro_mlir.cli.options import (
 )
 from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
+from repro_mlir.cli.wrong_receipt import tell_wrong
 
 _NOTES = """examples:
   repro verify digits.receipt
@@ -65,25 +66,29 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "receipt",
         metavar="RECEIPT",
-        help="a directory written by repro train --receipt, or a file with an answer of repro serve",
+        help="a directory written by repro train --receipt, or a file with an answer of repro serve"
+        + needs_compiler(of="answers"),
     )
-    command.add_argument("--model", metavar="DIR", help="for an answer: the directory of the model that gave it")
+    command.add_argument(
+        "--model", metavar="DIR", help="for an answer: the directory of the model that gave it" + needs_compiler()
+    )
     command.add_argument(
         "--programs",
         metavar="OUT",
-        help="for an answer: write the model's programs and list of weights to a new folder",
+        help="for an answer: write the model's programs and list of weights to a new folder" + needs_compiler(),
     )
     add_target(command)
     command.add_argument(
         "--steps",
         default="all",
         metavar="S",
-        help="the steps to check: all, sample:N, or A-B and A, separated by commas (all)",
+        help="the steps to check, from 1: all, sample:N, A-B, A, or a list such as 3,5-7 (all)",
     )
     command.add_argument(
         "--microbatches",
         metavar="M",
-        help="of each chosen step that commits to its microbatches, run only these: all, sample:N or A-B,A, from 0",
+        help="of each chosen step that commits to its microbatches, run only these, from 0: all, sample:N, A-B, A, or a "
+        "list such as 3,5-7" + needs_compiler(),
     )
     command.add_argument(
         "--seed",
@@ -150,7 +155,7 @@ def _verify(options: argparse.Namespace) -> int:
             microbatches=options.microbatches,
         )
     except ReceiptWrong as wrong:
-        return _tell_wrong(report, wrong, options.json)
+        return tell_wrong(report, wrong, options.json)
     chosen, run = ranges_of(verified.chosen), ranges_of(verified.executed)
     report |= {
         "right": True,
@@ -206,26 +211,6 @@ def _shortened(ranges: Sequence[str]) -> str:
     return f"{', '.join(ranges[:_MOST_RANGES]) or 'none'}{more}"
 
 
-def _tell_wrong(report: dict[str, Any], wrong: ReceiptWrong, as_json: bool) -> int:
-    report |= {
-        "right": False,
-        "step": wrong.step,
-        "place": wrong.place,
-        "message": str(wrong),
-        "expected": wrong.expected,
-        "actual": wrong.actual,
-    }
-    if as_json:
-        tell(json.dumps(report))
-        return Status.WRONG
-    tell(f"WRONG    {wrong}")
-    if wrong.expected is not None:
-        labels = ("given", "receipt") if wrong.is_given else ("receipt", "found")
-        for label, value in zip(labels, (wrong.expected, str(wrong.actual)), strict=True):
-            tell(f"{label:8} {foreign(value)}")
-    return Status.WRONG
-
-
 _OF_STEPS = {
     "steps": "all",
     "microbatches": None,
@@ -273,7 +258,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
         generator = Generator(folder.model, asked[0], cache=asked[1], target=options.target, threads=options.threads)
         transcript = recompute(receipt, generator, folder.tokenizer, options.receipt)
     except ReceiptWrong as error:
-        return _tell_wrong(report, error, options.json)
+        return tell_wrong(report, error, options.json)
     left_open, own = [_OPEN, f"the fields {', '.join(undecided)}"], sorted(folder.tokenizer.stop_tokens)
     if receipt["stop_tokens"] != own:
         left_open.append(f"whether an answer ends after {receipt['stop_tokens']}, where the directory says {own}")

@@ -9,13 +9,16 @@ This module does not import the compiler, so a verifier that runs the reference 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 import numpy as np
 
 from repro_mlir.base.compiler import INSTALL, CompilerMissing, has_compiler
-from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.errors import ProgramError, ReproError
+from repro_mlir.base.numerics.tensors import require_count, user_array
+from repro_mlir.base.printing import foreign
 from repro_mlir.base.registry import registered
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.threads import check_threads
@@ -72,6 +75,9 @@ class Executor(Protocol):
 
 _REFERENCE = "reference"
 
+_KINDS = ("cores", "cpu", "cuda", "ptx-emulator")
+"""The kinds of the targets that need the compiler: the beginnings of their names."""
+
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 """Exceptions by which the interpreter would end the verification of a stranger's program without an answer, if a check
 of the program lacked a case."""
@@ -92,7 +98,9 @@ def executor(use: str) -> Executor:
 
 
 def _executor_of(target: str) -> Executor:
-    return executor(f"expected the target {_REFERENCE}, got {target}; every other target")
+    if registered("executor") is None and re.split("[:+]", target)[0] not in _KINDS:
+        raise ReproError(f"unknown target {foreign(target)}: use the target {_REFERENCE}")
+    return executor(f"the target {foreign(target)}")
 
 
 def check_target(target: str) -> None:
@@ -113,9 +121,38 @@ def compile_step(program: StepProgram, target: str, threads: int | None) -> Step
         return _Interpreted(program, threads)
     if target == _REFERENCE:
         # Only the executor runs steps in microbatches, also on the interpreter.
-        found = executor("this receipt has steps in microbatches: the interpreter of these")
+        found = executor("a receipt of steps in microbatches")
         return found.compile_step(program, target, threads)
     return _executor_of(target).compile_step(program, target, threads)
+
+
+def interpret(
+    program: Program, state: Mapping[str, Any], *inputs: Any
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Runs one step of a program in the reference interpreter, which is slow and defines the bits. Needs no compiler.
+
+    Args:
+      program: the program, such as `Receipt(path).program` or `Program.load(path)`.
+      state: the array of each state tensor before the step, by name; not changed.
+      inputs: the inputs in the order of `Program.inputs`, hyper-parameters first.
+    Returns:
+      the new state and the outputs, by name.
+    Raises:
+      StepFailed: a check of the step fails (E1).
+      ReproError: the program is in microbatches, or an array is missing or has another shape or type.
+    """
+    if not isinstance(program, Program):
+        raise ReproError(f"expected a Program, got a {type(program).__name__}: use repro_mlir.compile for other steps")
+    missing = [kind.name for kind in program.state if kind.name not in state]
+    if missing:
+        raise ReproError(f"expected an array for each state tensor, got none for {foreign(missing[0])}")
+    require_count(program.inputs, inputs)
+    arrays = {kind.name: as_array(state[kind.name], kind, "state").copy() for kind in program.state}
+    _, outputs = _Interpreted(program, None)(arrays, *inputs)
+    return (
+        {kind.name: user_array(arrays[kind.name], kind) for kind in program.state},
+        {kind.name: user_array(outputs[kind.name], kind) for kind in program.outputs},
+    )
 
 
 class _Interpreted:

@@ -23,17 +23,17 @@ ROOT = Path(__file__).resolve().parents[3]
 RECEIPTS = ROOT / "test" / "data" / "compatibility"
 SIGNED, MICROBATCHES = RECEIPTS / "signed.receipt", RECEIPTS / "microbatches.receipt"
 
-Told = Callable[[Path], tuple[list[str], dict]]
+Told = Callable[..., tuple[list[str], dict]]
 
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Returns a function that returns the output of `repro inspect` as lines and as JSON."""
 
-    def run(path: Path) -> tuple[list[str], dict]:
-        assert main(["inspect", str(path)]) == 0
+    def run(path: Path, status: int = 0) -> tuple[list[str], dict]:
+        assert main(["inspect", str(path)]) == status
         lines = capsys.readouterr().out.splitlines()
-        assert main(["inspect", str(path), "--json"]) == 0
+        assert main(["inspect", str(path), "--json"]) == status
         return lines, json.loads(capsys.readouterr().out)
 
     return run
@@ -109,7 +109,7 @@ def test_the_seal_and_the_records_conflict(tmp_path: Path, told: Told) -> None:
         seal |= {"steps": 300, "chain": "ab" * 32}
         del seal["signature"]
 
-    lines, report = told(edited(tmp_path, SEAL, edit))
+    lines, report = told(edited(tmp_path, SEAL, edit), 1)
     chain = json.loads((SIGNED / SEAL).read_text())["chain"]
     expected = [
         "the seal says 300 steps, the receipt records 5",

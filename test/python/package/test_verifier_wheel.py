@@ -27,7 +27,7 @@ import repro_mlir
 from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 from repro_mlir.base.errors import ReproError, StepFailed
-from repro_mlir.cli.main import main
+from repro_mlir.cli.main import main, make_parser
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.program import read_signature
@@ -338,7 +338,7 @@ def test_check_resume(installed: Path, tmp_path: Path) -> None:
 
 def test_commands_of_the_compiler_are_named(installed: Path, tmp_path: Path) -> None:
     listed = re.findall(r"^  (\w\S*)  ", repro(installed, "--help").stdout.partition("\nverify:\n")[2], re.M)
-    assert listed == ["verify", "attest", "dispute", "inspect", "diff", "check-resume", "vectors"]
+    assert listed == ["verify", "attest", "dispute", "inspect", "diff", "check-resume", "doctor", "vectors"]
     for name in listed:
         done = repro(installed, name, "--help")
         assert done.returncode == 0 and done.stdout.startswith(f"usage: repro {name} "), done
@@ -350,14 +350,18 @@ def test_commands_of_the_compiler_are_named(installed: Path, tmp_path: Path) -> 
             "install repro-mlir (docs/guides/install.md)\n"
         )
     for arguments, message in (
-        (["frobnicate"], "expected verify, attest, dispute, inspect, diff, check-resume or vectors, got frobnicate"),
+        (
+            ["frobnicate"],
+            "expected verify, attest, dispute, inspect, diff, check-resume, doctor or vectors, got frobnicate",
+        ),
+        (["verify", SIGNED, "--target", "foo"], "unknown target foo: use the target reference"),
         (
             ["verify", SIGNED, "--target", "cpu"],
-            "target reference, got cpu; every other target needs the compiler",
+            "the target cpu needs the compiler",
         ),
         (
             ["verify", RECEIPTS / "microbatches.receipt"],
-            "has steps in microbatches: the interpreter of these needs",
+            "a receipt of steps in microbatches needs the compiler",
         ),
         (
             ["verify", SIGNED, "--script", RECEIPTS / "training.py"],
@@ -371,6 +375,52 @@ def test_commands_of_the_compiler_are_named(installed: Path, tmp_path: Path) -> 
     ):
         done = repro(installed, *arguments)
         assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done
+
+
+def test_kinds_of_targets() -> None:
+    """The verifier distinguishes the targets of the compiler from misspelled ones."""
+    kinds = {re.split("[:+]", name)[0] for name in repro_mlir.targets()}
+    assert kinds == {*executors._KINDS, "reference"}
+
+
+def test_doctor(installed: Path) -> None:
+    done = repro(installed, "doctor", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["faults"] == [] and found["cores"] >= 1
+    assert [each["name"] for each in found["packages"]][:4] == ["numpy", "blake3", "gmpy2", "packaging"]
+    assert all(each["version"] and each["range"] and each["fits"] for each in found["packages"])
+    lines = repro(installed, "doctor").stdout.splitlines()
+    assert lines[0].startswith("versions  repro-mlir-verify ") and "no faults" in lines
+    assert any("the commands train, compile, " in line for line in lines)
+    # One package is too old, and one is absent.
+    code = """
+import importlib.metadata, sys
+from repro_mlir.cli.main import main
+installed = importlib.metadata.version
+def version(name):
+    if name == "gmpy2":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return "1.0" if name == "numpy" else installed(name)
+importlib.metadata.version = version
+sys.exit(main(["doctor"]))
+"""
+    done = run(installed, "-c", code)
+    assert done.returncode == 1 and "FAULTS    gmpy2 is not installed: pip install 'gmpy2>=2.2'" in done.stdout, done
+    assert "numpy 1.0 is outside of the tried versions >=1.24: pip install 'numpy>=1.24'" in done.stdout
+
+
+def test_names_of_the_compiler(installed: Path) -> None:
+    """Messages name the public function, not its module."""
+    for name in ("compile", "Trainer", "diff", "targets"):
+        done = run(installed, "-c", f"import repro_mlir; repro_mlir.{name}")
+        assert f"\nrepro_mlir.base.compiler.CompilerMissing: repro_mlir.{name} needs the compiler: " in done.stderr
+
+
+def test_options_that_need_the_compiler(installed: Path) -> None:
+    for command, count in (("verify", 7), ("inspect", 3), ("attest", 1), ("diff", 6), ("dispute", 5)):
+        text = " ".join(repro(installed, command, "--help").stdout.split())
+        assert len(re.findall(r"needs? the compiler \(repro-", text)) == count, (command, text)
+    assert "the compiler (repro-mlir)" not in make_parser().format_help()
 
 
 @pytest.mark.parametrize("group", stored_programs.GROUPS[:6])

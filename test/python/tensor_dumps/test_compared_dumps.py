@@ -253,7 +253,7 @@ def test_a_manifest_gives_order_and_modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a"], "expected two files or folders, got 1 names"),
+        (["a"], "expected two files or folders, got 1 path"),
         (["a", "missing"], "missing: No such file"),
         (["a", "a", "--pattern", "{layer}.npy"], r"expected only the fields \{step\} and \{name\}"),
         (["a", "a", "--pattern", "{step}{step}"], r"expected \{step\} at most once"),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.package_versions import installed_version, is_tried
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -57,24 +58,6 @@ def _given() -> list[str]:
             return []
         extras = tomllib.loads(path.read_text())["project"]["optional-dependencies"]
         return [f'{each} ; extra == "{extra}"' for extra, texts in extras.items() for each in texts]
-
-
-def installed_version(name: str) -> str | None:
-    """Returns the version of an installed package; None if the package is not installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def is_tried(requirement: Requirement, version: str) -> bool:
-    """Returns whether a version of the required package is in the range of tried versions."""
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return requirement.specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return False
 
 
 @functools.cache

@@ -25,7 +25,8 @@ _COLORS = {"differs": "#d9534f", "equal": "#5a9e6f", "unknown": "#999999"}
 def page(difference: Difference) -> str:
     """Returns the HTML page that describes a difference."""
     first, second = (escaped(name) for name in difference.names)
-    parts = [f"<header><h1>{first} and {second} differ from step {difference.step} on</h1></header>", "<main>"]
+    where = f"after step {difference.step}" if difference.is_change else f"from step {difference.step} on"
+    parts = [f"<header><h1>{first} and {second} differ {where}</h1></header>", "<main>"]
     if difference.note:
         parts.append(f"<p>{escaped(difference.note)}</p>")
     tensor = difference.first

@@ -141,29 +141,36 @@ def _compare_lengths(sides: tuple[_Repeated, _Repeated], records: int) -> Differ
         for side, number, changed in zip(sides, steps, changes, strict=True)
     ]
     note = f"the first {told} equal; {counted[0]}, {counted[1]}"
-    return Difference((sides[0].name, sides[1].name), common + 1, note=note, steps=steps, changes=changes)
+    longer = max(sides, key=lambda side: side.run.records)
+    is_change = longer.receipt.log[records + 1].is_change
+    names = sides[0].name, sides[1].name
+    return Difference(names, common + (not is_change), note=note, steps=steps, changes=changes, is_change=is_change)
 
 
-def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
+def _compare_states(
+    sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str, is_change: bool = False
+) -> Difference:
     """Returns the difference between the states of the two receipts after record number `record`, which is the initial
     state or a state change by the user."""
     states = [side.run.state_after(record) for side in sides]
     given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
-    return Difference((sides[0].name, sides[1].name), step, given, note=note)
+    return Difference((sides[0].name, sides[1].name), step, given, note=note, is_change=is_change)
 
 
 def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
     records = [side.receipt.log[number] for side in sides]
-    step = min(record.follows for record in records)
-    if all(record.program is None for record in records):
-        return _compare_states(sides, number, step, f"the users changed the state before step {step}, not in one way")
-    if any(record.program is None for record in records):
-        who = next(side for side, record in zip(sides, records, strict=True) if record.program is None)
+    # All earlier records are equal, so a change counts one step less than a step.
+    step = min(record.step for record in records)
+    if all(record.is_change for record in records):
+        note = f"the users changed the state after step {step} differently"
+        return _compare_states(sides, number, step, note, is_change=True)
+    if any(record.is_change for record in records):
+        who = next(side for side, record in zip(sides, records, strict=True) if record.is_change)
         before = who.run.state_after(number - 1), who.run.state_after(number)
         given = compare_tensors(who.receipt.header.state, *before, 0)
         names = ", ".join(tensor.name for tensor in given[:3]) + (" and more" if len(given) > 3 else "")
-        note = f"only {who.name} has a change of the state by the user before step {step}: of {names}"
-        return Difference((sides[0].name, sides[1].name), step, note=note)
+        note = f"only {who.name} has a change of the state by the user after step {step}: of {names}"
+        return Difference((sides[0].name, sides[1].name), step, note=note, is_change=True)
     if records[0].commitment.program != records[1].commitment.program:
         ours, theirs = (ran(record) for record in records)
         note = f"step {step} runs program {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"

@@ -60,7 +60,8 @@ class Difference:
 
     Attributes:
       names: the names of the two runs.
-      step: the first step whose results differ, counted from 1; 0 for the initial state.
+      step: the first step whose results differ, counted from 1; 0 for the initial state; if `is_change`, the step
+        before the change.
       given: the step's arguments that already differ: inputs, or the state before the step.
       operators: the operators that differ, in order; only the first ones of a long list.
       results: the step's results that differ: new state and outputs.
@@ -68,6 +69,7 @@ class Difference:
       note: a remark for the reader; may be empty.
       steps, changes: the numbers of steps and of state changes of the two runs, if all that the runs have in common is
         equal, and one run has more; else None.
+      is_change: whether the runs differ in a change of the state by the user, after step `step`.
       graph: the operators of the program.
       equal: the indices of operators that were compared and do not differ.
     """
@@ -81,6 +83,7 @@ class Difference:
     note: str = ""
     steps: tuple[int, int] | None = None
     changes: tuple[int, int] | None = None
+    is_change: bool = False
     graph: OperatorGraph | None = field(default=None, repr=False, compare=False)
     equal: frozenset[int] = field(default=frozenset(), repr=False, compare=False)
 
@@ -98,6 +101,7 @@ class Difference:
             "first": self.names[0],
             "second": self.names[1],
             "step": self.step,
+            "is_change": self.is_change,
             "given": [tensor.report() for tensor in self.given],
             "operators": [
                 {"index": each.operator.index, "name": each.operator.name, "line": each.operator.line}
@@ -113,7 +117,8 @@ class Difference:
 
     def lines(self) -> list[str]:
         """Returns the lines of a human-readable report."""
-        told = [f"first    {self.names[0]}", f"second   {self.names[1]}", f"step     {self.step}"]
+        where = f"after    step {self.step}" if self.is_change else f"step     {self.step}"
+        told = [f"first    {self.names[0]}", f"second   {self.names[1]}", where]
         if self.given:
             told += _described("given", self.given[0], len(self.given) - 1)
         if self.operators:

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from repro_mlir.base.errors import SHORTAGES, ReproError
 from repro_mlir.base.files.regular import TooLarge
+from repro_mlir.base.progress import working
 from repro_mlir.verification.dispute import connection
-from repro_mlir.verification.dispute.folder import Folder
+from repro_mlir.verification.dispute.folder import ConversationEnded, Folder
 from repro_mlir.verification.dispute.prover import Prover
+
+_WAITING = "waiting for a prover's answer"
 
 
 class Silence(Exception):
@@ -52,7 +56,7 @@ class LocalChannel:
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         answer = self._prover.answer(question)
         if len(answer) > limit:
-            raise AnswerTooLong(f"an answer of {len(answer)} bytes, expected at most {limit}")
+            raise AnswerTooLong(f"an answer of {len(answer):,} bytes, expected at most {limit:,}")
         return answer
 
     def close(self) -> None:
@@ -68,8 +72,9 @@ class SocketChannel:
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
         deadline = time.monotonic() + timeout
         try:
-            self._connection.send(question, deadline)
-            return self._connection.receive(limit, deadline)
+            with working(_WAITING):
+                self._connection.send(question, deadline)
+                return self._connection.receive(limit, deadline)
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
         except (OSError, EOFError) as error:
@@ -101,13 +106,18 @@ class FileChannel:
         # A failure to write the question is an error of the referee, not the prover's silence, so it is outside `try`.
         self._folder.write("question", self._count, question)
         try:
-            return self._folder.read("answer", self._count, limit, deadline)
+            with working(_WAITING):
+                return self._folder.read("answer", self._count, limit, deadline)
         except TimeoutError:
             raise Silence(f"no answer within {timeout:g} s") from None
         except TooLarge as error:
             raise AnswerTooLong(str(error)) from None
+        except ConversationEnded:
+            raise Silence("the conversation has ended") from None
         except ReproError as error:
             raise Silence(str(error)) from None
 
     def close(self) -> None:
-        pass
+        # If the file cannot be written, the prover waits until its time is over; the verdict does not depend on it.
+        with suppress(ReproError):
+            self._folder.end()

@@ -73,7 +73,7 @@ class Connection:
         if size > limit:
             self._unread = size
             self._received += 1
-            raise MessageTooLong(f"a message of {size} bytes, expected at most {limit}")
+            raise MessageTooLong(f"a message of {size:,} bytes, expected at most {limit:,}")
         message = _receive(self._socket, size, deadline)
         if not hmac.compare_digest(code, self._hash(self._receives, self._received, message)):
             raise ValueError("a message was changed in transit")

@@ -12,6 +12,7 @@ import numpy as np
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.base.limits import VARIABLE
+from repro_mlir.base.progress import working
 from repro_mlir.sandbox import interpret
 from repro_mlir.verification.dispute import quotas
 from repro_mlir.verification.dispute.party import Misconduct, Party
@@ -100,7 +101,8 @@ def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndar
     """Returns the outputs of an operator. Raises StepFailed if a check of the operator fails (E1), and ReproError if
     the computation exceeds a limit."""
     program = alone.program
-    data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
+    with working("computing the operator in dispute"):
+        data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
     return tensor_record.decode(data, program.outputs, "an output")
 
 

@@ -144,7 +144,7 @@ class Party:
             raise Misconduct(f"expected protocol {PROTOCOL}, got {answer['protocol']}")
         header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
         try:
-            state = tensors_from_json(header["state"])
+            state = tensors_from_json(header["state"], "header.state")
         except ReproError as error:
             raise Misconduct(f"a header with an invalid state: {error}") from None
         # The message is canonical JSON, so the bytes of the header within it are canonical too.
@@ -302,7 +302,7 @@ class Party:
         self.traffic.tensors += self.traffic.received - before
         data = _decoded(text, f"{role} {position} of operator {index}")
         if len(data) != size:
-            raise Misconduct(f"{role} {position} of operator {index}: expected {size} bytes, got {len(data)}")
+            raise Misconduct(f"{role} {position} of operator {index}: expected {size:,} bytes, got {len(data):,}")
         array = from_bytes(data, kind).copy()
         try:
             check_canonical(array, kind, f"{role} {position} of operator {index}")

@@ -235,12 +235,12 @@ class _Referee:
         steps differ."""
         wrong = {}
         for party, claim, right in zip(self.parties, claims, due, strict=True):
-            is_change = claim.program is None
-            if claim.steps != step - is_change:
-                wrong[party.name] = f"counts {claim.steps} steps, expected {step - is_change}"
-            elif is_change and claim.cursor < previous.cursor:
-                wrong[party.name] = f"counts {claim.cursor} batches before step {step}, expected {previous.cursor}"
-            elif right is not None and is_change != (right.state is not None):
+            changes = claim.program is None
+            if claim.steps != step - changes:
+                wrong[party.name] = f"counts {claim.steps} steps, expected {step - changes}"
+            elif changes and claim.cursor < previous.cursor:
+                wrong[party.name] = f"counts {claim.cursor} batches after step {step - 1}, expected {previous.cursor}"
+            elif right is not None and changes != (right.state is not None):
                 wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
             elif right is not None and claim.program != right.program:
                 wrong[party.name] = f"{_kind(claim, step)}, the terms say {_kind(right, step)}"
@@ -248,12 +248,14 @@ class _Referee:
                 wrong[party.name] = f"{_kind(claim, step)} with {_signed(claim)}, the terms say {_signed(right)}"
             elif right is not None and right.state is not None and claim.state != right.state:
                 wrong[party.name] = f"{_kind(claim, step)} to another state than the terms say"
+        is_change = any(claim.program is None for claim in claims)
         if wrong:
-            raise Ended(Verdict("data", tuple(wrong), wrong, step, f"what step {step} began with"))
+            subject = "a change of the state" if is_change else f"what step {step} began with"
+            raise Ended(Verdict("data", tuple(wrong), wrong, step - is_change, subject, is_change=is_change))
         same = claims[0].program == claims[1].program
         if same and claims[0].program is not None and claims[0].signature == claims[1].signature:
             return
-        subject = "the program" if all(claim.program is not None for claim in claims) else "a change of the state"
+        subject = "a change of the state" if is_change else "the program"
         kinds = [_kind(claim, step) for claim in claims]
         if same and claims[0].program is not None:
             subject = "names and types of the program's inputs and outputs"
@@ -265,7 +267,7 @@ class _Referee:
         reasons = {
             party.name: f"{told}; no terms say which is right" for party, told in zip(self.parties, kinds, strict=True)
         }
-        raise Ended(Verdict("data", (), reasons, step, subject))
+        raise Ended(Verdict("data", (), reasons, step - is_change, subject, is_change=is_change))
 
     def _judge_data(
         self,
@@ -386,20 +388,25 @@ class _Referee:
 def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
     if openings[0].records == openings[1].records:
         return Verdict("agreement", (), {})
-    steps = min(opening.steps for opening in openings)
+    fewer, more = sorted(opening.steps for opening in openings)
+    longer = max(zip(openings, NAMES, strict=True), key=lambda pair: pair[0].records)
+    subject = f"the first {count_of(fewer, 'step')} of both agree; {longer[1]} has more"
+    if fewer == more:
+        # The runs agree in all records that both have, and the other records of the longer one are no steps.
+        subject = f"only {longer[1]} changes the state after step {fewer}, which is the last one of both"
     reasons = {
         name: f"{count_of(opening.steps, 'step')}, {count_of(opening.records - opening.steps, 'change')} of the state"
         for name, opening in zip(NAMES, openings, strict=True)
     }
-    return Verdict("length", (), reasons, subject=f"the first {steps} steps agree")
+    return Verdict("length", (), reasons, subject=subject)
 
 
 def _kind(of: Commitment | Due, step: int) -> str:
-    """Describes a record, which is step number `step` or a state change before that step."""
+    """Describes a record, which is step number `step` or a state change after the step before."""
     return (
         f"step {step} runs {of.program.hex()}"
         if of.program is not None
-        else f"the user changes the state before step {step}"
+        else f"the user changes the state after step {step - 1}"
     )
 
 

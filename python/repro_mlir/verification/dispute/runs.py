@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from repro_mlir.base.files import canonical_json
+from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.executors import check_target
 from repro_mlir.verification.operators import OperatorGraph, Tracer
@@ -194,16 +195,14 @@ class ReceiptRun:
         """Returns the state after a record, in the representation of base/numerics/tensors.py; executes the records
         since the last kept state."""
         with closing(self._replay()) as replay:
-            for earlier in records_to_execute([record] if record else [], list_files(self._receipt.path).kept):
-                replay.run(earlier)
+            self._run(replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept))
             return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
         # The arrays are cached because a script yields its batches in order and only once.
         if self._last is None or self._last[0] != record:
             with closing(self._replay()) as replay:
-                for earlier in records_to_execute([record], list_files(self._receipt.path).kept)[:-1]:
-                    replay.run(earlier)
+                self._run(replay, records_to_execute([record], list_files(self._receipt.path).kept)[:-1])
                 state = [array.copy() for array in replay.state_before(record).values()]
                 self._last = record, [*state, *replay.inputs(record)]
         return self._last[1]
@@ -214,6 +213,15 @@ class ReceiptRun:
         if program not in self._tracers:
             self._tracers[program] = Tracer(self.graphs[program], self._target, self._threads)
         return self._tracers[program]
+
+    def _run(self, replay: Replay, records: Sequence[int]) -> None:
+        """Executes records, with a progress bar."""
+        if not records:
+            return
+        with Progress(len(records), f"{self._receipt.path}: running on {self._target}") as progress:
+            for record in records:
+                replay.run(record)
+                progress.advance(self._receipt.log[record].shown)
 
     @cached_property
     def _initial(self) -> Commitment:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repro_mlir.verification.dispute import bounds, connection, quotas
 from repro_mlir.verification.dispute.connection import Stranger
-from repro_mlir.verification.dispute.folder import Folder
+from repro_mlir.verification.dispute.folder import ConversationEnded, Folder
 from repro_mlir.verification.dispute.messages import refusal
 from repro_mlir.verification.dispute.prover import Prover
 from repro_mlir.verification.dispute.runs import Run
@@ -39,7 +39,8 @@ def serve_socket(
 
 
 def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> int:
-    """Answers question-N.json in `folder` with answer-N.json, N from 1, until the wait for a question times out.
+    """Answers question-N.json in `folder` with answer-N.json, N from 1, until the referee ends the conversation or the
+    wait for a question times out.
 
     Args:
       total: as for `serve_socket`.
@@ -53,7 +54,7 @@ def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> 
     files.check("answer")
     prover = Prover(run)
     answered = 0
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ConversationEnded):
         while True:
             limit = bounds.question_bytes(run.graphs)
             question = files.read("question", answered + 1, limit, time.monotonic() + quotas.patience(total))

@@ -84,13 +84,14 @@ class Verdict:
         commitment does not follow from its operators) or "conduct" (silence, malformed answers, contradictions).
       wrong: the parties, "A" or "B", that are wrong; empty if they agree or the referee cannot decide.
       reasons: for each wrong party, the reason; if no party is found wrong, a remark on each.
-      step: the first step on which the parties disagree, from 1.
+      step: the first step on which the parties disagree, from 1; if `is_change`, the step before the change.
       subject: the field, input, tensor or operator in dispute.
       operator: the operator in dispute, if one was found.
       values: for each party, the first element in which its tensor differs from the referee's (the party's value is
         `first`, the referee's value is `second`).
       evidence: the operator and its inputs, if the operator was recomputed; see `Evidence.save`.
       traffic: the traffic of each party.
+      is_change: whether the parties disagree on a change of the state by the user, after step `step`.
     """
 
     outcome: str
@@ -102,6 +103,7 @@ class Verdict:
     values: dict[str, ElementDifference] = field(default_factory=dict)
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
     traffic: dict[str, Traffic] = field(default_factory=dict)
+    is_change: bool = False
 
     @property
     def note(self) -> str | None:
@@ -116,6 +118,7 @@ class Verdict:
             "wrong": list(self.wrong),
             "reasons": self.reasons,
             "step": self.step,
+            "is_change": self.is_change,
             "subject": self.subject,
             "operator": operator and {"index": operator.index, "name": operator.name, "line": operator.line},
             "values": {name: value.report() for name, value in self.values.items()},
@@ -132,7 +135,7 @@ class Verdict:
         else:
             told = ["wrong    not decided"]
         if self.step is not None:
-            told.append(f"step     {self.step}")
+            told.append(f"after    step {self.step}" if self.is_change else f"step     {self.step}")
         if self.subject is not None:
             told.append(f"about    {foreign(self.subject, _LONGEST)}")
         told += [f"{name:8} {foreign(reason, _LONGEST)}" for name, reason in self.reasons.items()]

@@ -18,6 +18,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
 from repro_mlir.base.numerics.hashing import tensor_digest
+from repro_mlir.base.progress import Progress
 from repro_mlir.reference.interpreter import evaluate_operation
 from repro_mlir.reference.program import Operation
 from repro_mlir.verification.executors import StepExecutable, compile_step
@@ -66,7 +67,7 @@ class Tracer:
         self._override = override
 
     def run(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
-        """Runs one step and yields each operator in order with its outputs (`Operator.outputs`).
+        """Runs one step, with a progress bar, and yields each operator in order with its outputs (`Operator.outputs`).
 
         Args:
           arrays: one array per argument of the program: the state before the step, then the inputs.
@@ -78,11 +79,13 @@ class Tracer:
             raise ReproError(f"expected {len(graph.arguments)} arrays, got {len(arrays)}")
         env = dict(zip(graph.arguments, arrays, strict=True))
         outputs = self._interpreted if self.target == "reference" else self._compiled
-        for operator, values in outputs(env):
-            yield operator, values
-            for value in {*operator.operands, *operator.results}:
-                if graph.last_uses.get(value, operator.index) <= operator.index:
-                    env.pop(value, None)
+        with Progress(len(graph.operators), f"operators on {self.target}") as progress:
+            for operator, values in outputs(env):
+                yield operator, values
+                progress.advance(operator.name)
+                for value in {*operator.operands, *operator.results}:
+                    if graph.last_uses.get(value, operator.index) <= operator.index:
+                        env.pop(value, None)
 
     def results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Returns the program's results for these arguments: new state, then outputs. Raises StepFailed like `run`."""

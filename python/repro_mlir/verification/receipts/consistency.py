@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.printing import count_of
 from repro_mlir.base.progress import Progress
 from repro_mlir.verification.receipts import signing
 from repro_mlir.verification.receipts.commitments import Commitment, next_link
@@ -67,7 +69,8 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     with Progress(steps, "checking") as progress:
         link = _check_records(receipt, files, progress.advance)
     if seal is not None and steps != seal.steps:
-        raise ReceiptWrong(STEPS, f"expected {seal.steps} steps, as in {SEAL}, got {steps}", min(steps, seal.steps) + 1)
+        message = f"expected {count_of(seal.steps, 'step')}, as in {SEAL}, got {steps:,}"
+        raise ReceiptWrong(STEPS, message, min(steps, seal.steps) + 1)
     if not steps:
         raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
@@ -94,7 +97,8 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
         receipt.change(changed)
     if found.size != listed.size:
         raise ReceiptWrong(
-            name, f"expected the file that {SEAL} names, got another: expected {listed.size} bytes, got {found.size}"
+            name,
+            f"expected the file that {SEAL} names, got another: expected {count_of(listed.size, 'byte')}, got {found.size:,}",
         )
     raise ReceiptWrong(name, f"expected the file that {SEAL} names, got another", None, listed.digest, found.digest)
 
@@ -122,22 +126,30 @@ def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None
 
 
 def _check_record(record: Record, number: int, before: Record) -> None:
-    step, cursor = record.follows, before.commitment.cursor
-    if record.step != before.step + (record.program is not None):
+    cursor = before.commitment.cursor
+    if record.is_change and record.step != before.step:
+        message = f"expected a change after this step, got one after step {record.step}"
+        raise ReceiptWrong(STEPS, message, before.step, is_change=True)
+    if not record.is_change and record.step != before.step + 1:
         raise ReceiptWrong(STEPS, f"expected the record of this step, got that of step {record.step}", before.step + 1)
-    if record.commitment.cursor < cursor + (record.program is not None):
-        least = f"a cursor of at least {cursor}" if record.program is None else f"a cursor above {cursor}"
-        raise ReceiptWrong(STEPS, f"expected {least}, got {record.commitment.cursor}", step)
+    wrong = functools.partial(ReceiptWrong, STEPS, step=record.step, is_change=record.is_change)
+    if record.commitment.cursor < cursor + (not record.is_change):
+        least = f"a cursor of at least {cursor}" if record.is_change else f"a cursor above {cursor}"
+        raise wrong(f"expected {least}, got {record.commitment.cursor}")
     if record.commitment.cursor - record.step > MOST_SKIPPED:
-        raise ReceiptWrong(STEPS, f"expected at most {MOST_SKIPPED:,} batches without a step", step)
+        raise wrong(f"expected at most {MOST_SKIPPED:,} batches without a step")
     root = record.commitment.root
     if record.root != root:
-        message = "the root is not that of the step's hashes"
-        raise DigestsWrong(STEPS, message, step, record.root.hex(), root.hex())
+        message, hashes = f"the root is not that of the {_noun(record)}'s hashes", (record.root.hex(), root.hex())
+        raise DigestsWrong(STEPS, message, record.step, *hashes, is_change=record.is_change)
     expected = next_link(before.chain, number, root)
     if record.chain != expected:
-        message = "the chain does not continue from the step before"
-        raise ReceiptWrong(STEPS, message, step, record.chain.hex(), expected.hex())
+        message = f"the chain does not continue from {before.shown if number > 1 else 'link 0'}"
+        raise wrong(message, expected=record.chain.hex(), actual=expected.hex())
+
+
+def _noun(record: Record) -> str:
+    return "change" if record.is_change else "step"
 
 
 def _check_order(record: Record, used: int) -> int:
@@ -179,7 +191,7 @@ def _check_loss(receipt: Receipt, record: Record) -> None:
         if kind.name == "loss" and not kind.shape:
             form = StoredInputs([kind])
             if record.loss is None or len(record.loss) != form.size:
-                raise ReceiptWrong(STEPS, f"expected a loss of {form.size} bytes", record.step)
+                raise ReceiptWrong(STEPS, f"expected a loss of {count_of(form.size, 'byte')}", record.step)
             (found,) = digests_of([kind], form.decode(record.loss, f"{receipt.path / STEPS}: step {record.step}"))
             if found != digest:
                 message = "the loss is not that of the hash of output loss"
@@ -211,4 +223,4 @@ def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
     size, due = receipt.inputs_path.stat().st_size, log.inputs_end(log.records)
     if size != due:
         short = next((step for step in range(1, log.steps + 1) if log.inputs_end(log.record_of(step)) > size), None)
-        raise ReceiptWrong(INPUTS, f"expected {due} bytes, got {size}", short)
+        raise ReceiptWrong(INPUTS, f"expected {count_of(due, 'byte')}, got {size:,}", short)

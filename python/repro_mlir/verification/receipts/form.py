@@ -134,9 +134,10 @@ class Signature:
         return Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
 
     @staticmethod
-    def of_step(state: tuple[TensorType, ...], value: dict[str, Any]) -> Signature:
-        """Inverts `step_as_json`, given the state that all programs share. Raises ReproError for invalid types."""
-        inputs, outputs = (tensors_from_json(value[role]) for role in ("inputs", "outputs"))
+    def of_step(state: tuple[TensorType, ...], value: dict[str, Any], where: str) -> Signature:
+        """Inverts `step_as_json`, given the state that all programs share. Raises ReproError, which names `where`, for
+        invalid types."""
+        inputs, outputs = (tensors_from_json(value[role], f"{where}.{role}") for role in ("inputs", "outputs"))
         return Signature(state, inputs, outputs, value["num_hyper_parameters"])
 
     def check(self, where: str) -> None:
@@ -159,9 +160,16 @@ def tensors_as_json(kinds: Sequence[TensorType]) -> list[dict[str, Any]]:
     return [kind.as_json() for kind in kinds]
 
 
-def tensors_from_json(value: list[dict[str, Any]]) -> tuple[TensorType, ...]:
-    """Inverts `tensors_as_json`. Raises ReproError for invalid tensor types."""
-    return tuple(map(TensorType.of_json, value))
+def tensors_from_json(value: list[dict[str, Any]], where: str) -> tuple[TensorType, ...]:
+    """Inverts `tensors_as_json`. Raises ReproError, which names `where` and the tensor, for invalid tensor types."""
+    return tuple(_tensor_from_json(each, f"{where}[{i}]") for i, each in enumerate(value))
+
+
+def _tensor_from_json(value: dict[str, Any], where: str) -> TensorType:
+    try:
+        return TensorType.of_json(value)
+    except ReproError as error:
+        raise ReproError(f"{where}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -262,12 +270,12 @@ class Header:
         _HEADER(value, where)
         run, data_, script = value["run"], value["data"], value["data"].get("script")
         programs = []
-        state = tensors_from_json(run["state"])
+        state = tensors_from_json(run["state"], f"{where}: run.state")
         _check_names(state, f"{where}: run.state")
         if not 1 <= len(value["programs"]) <= MOST_PROGRAMS:
             raise ReproError(f"{where}: expected 1 to {MOST_PROGRAMS} programs, got {len(value['programs'])}")
         for i, each in enumerate(value["programs"]):
-            signature = Signature.of_step(state, each)
+            signature = Signature.of_step(state, each, f"{where}: programs[{i}]")
             signature.check(f"{where}: programs[{i}]")
             programs.append(ListedProgram(each["identity"], signature, each["blake3"]))
         if len({each.identity for each in programs}) < len(programs):
@@ -302,13 +310,16 @@ def program_file(identity: str) -> str:
 def _check_version(value: dict[str, Any], where: str) -> None:
     version = value.get("version")
     if value.get("format") == FORMAT and (type(version) is not int or version != VERSION):
-        raise ReproError(f"{where}: expected version {VERSION} of the receipt format, got {version!r}")
+        raise ReproError(
+            f"{where}: expected version {VERSION} of the receipt format, got {version!r}: use a release of repro-mlir "
+            "that reads this version"
+        )
     run = value.get("run")
     numerics = run.get("numerics") if isinstance(run, dict) else None
     if isinstance(numerics, int) and numerics != NUMERICS:
         raise ReproError(
-            f"{where}: expected a receipt of numerics {NUMERICS}, got numerics {numerics}: "
-            "verify it with a release that computes these"
+            f"{where}: expected a receipt of numerics {NUMERICS}, got numerics {numerics}: use a "
+            "release of repro-mlir that computes these"
         )
 
 
@@ -333,9 +344,14 @@ class Record:
     loss: bytes | None = None
 
     @property
-    def follows(self) -> int:
-        """The number of this step, or of the step that follows this change."""
-        return self.step + (self.program is None)
+    def is_change(self) -> bool:
+        """Whether this record is a change of the state by the user."""
+        return self.program is None
+
+    @property
+    def shown(self) -> str:
+        """The record as text, such as "step 3" or "change after step 3"."""
+        return f"change after step {self.step}" if self.is_change else f"step {self.step}"
 
     def dump(self) -> bytes:
         """Returns the line, including its line feed."""

@@ -66,7 +66,7 @@ class TensorFolder:
         size = len(header) + sum(sizes)
         data = read_regular(path, size)
         if len(data) != size:
-            raise ReproError(f"{path}: expected {size} bytes, got {len(data)}")
+            raise ReproError(f"{path}: expected {size:,} bytes, got {len(data):,}")
         if not data.startswith(header):
             raise ReproError(f"{path}: expected the safetensors header of the tensors of record {record}")
         arrays, begin = [], len(header)

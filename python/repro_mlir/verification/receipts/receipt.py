@@ -166,7 +166,7 @@ class Receipt(ConstantAttributes):
         try:
             examined.check(*kinds)
         except ReproError as error:
-            raise ReceiptWrong(HEADER, f"expected the signature of the program: {error}") from None
+            raise ReceiptWrong(HEADER, f"expected the tensors of {name}: {error}") from None
         return Program(data, *kinds, count, self._initial, untrusted=True)
 
     @staticmethod
@@ -213,7 +213,8 @@ class Receipt(ConstantAttributes):
         pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
         changed = [(kind, after) for kind, before, after in pairs if before != after]
         if not changed:
-            raise ReceiptWrong(STEPS, "expected a change of the state, got an equal state", self.log[record].follows)
+            message = "expected a change of the state, got an equal state"
+            raise ReceiptWrong(STEPS, message, self.log[record].step, is_change=True)
         kinds = [kind for kind, _ in changed]
         arrays = changes.read(self.path, record, kinds)
         self._compare(changes.name_of(record), record, kinds, [digest for _, digest in changed], arrays)
@@ -229,5 +230,6 @@ class Receipt(ConstantAttributes):
     ) -> None:
         for kind, expected, actual in zip(kinds, digests, digests_of(kinds, arrays), strict=True):
             if expected != actual:
-                message = f"tensor {kind.name} is not that of the record"
-                raise ReceiptWrong(place, message, self.log[record].follows, expected.hex(), actual.hex())
+                message, found = f"tensor {kind.name} is not that of the record", self.log[record]
+                hashes = expected.hex(), actual.hex()
+                raise ReceiptWrong(place, message, found.step, *hashes, is_change=found.is_change)

@@ -436,9 +436,10 @@ class Recorder:
                 place,
                 f"the repeated step differs from {self._path / STEPS}: change the script and its data back, or begin "
                 "another receipt",
-                record.follows,
+                record.step,
                 expected,
                 actual,
+                is_change=record.is_change,
             )
 
     def _recorded(self, number: int) -> Record:

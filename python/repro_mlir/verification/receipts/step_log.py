@@ -168,6 +168,6 @@ class StoredInputs:
         there = os.fstat(file.fileno()).st_size - begin
         # The size is checked before `read` allocates a buffer of that size.
         if there < self.size:
-            raise ReproError(f"{path}: expected {self.size} bytes for {where}, got {max(there, 0)}")
+            raise ReproError(f"{path}: expected {self.size:,} bytes for {where}, got {max(there, 0):,}")
         file.seek(begin)
         return self.decode(file.read(self.size), f"{path}: {where}")

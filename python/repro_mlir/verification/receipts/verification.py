@@ -94,7 +94,7 @@ def verify(
 
     Args:
       receipt: a receipt or its directory.
-      steps: the steps to run: "all", "sample:N", "A-B" or "A", see `choose` (choice.py).
+      steps: the steps to run: "all", "sample:N", "A-B", "A" or a list such as "3,5-7", see `choose` (choice.py).
       target, threads: see `compile`; the default target is cpu, or reference if the compiler is not installed.
       unfinished: whether to accept the receipt of an unfinished run.
       changes: whether to accept state changes by the user during the run.
@@ -156,7 +156,7 @@ def verify(
                 replay.check_microbatches(record, in_part[record])
             else:
                 replay.check(record)
-            progress.advance(f"step {log[record].follows}")
+            progress.advance(log[record].shown)
         for record in unchecked:
             receipt.state_after(record)
     run = tuple(log[record].step for record in executed if log[record].program is not None)
@@ -218,7 +218,7 @@ def _not_checked(
         yield from _after_the_records(receipt)
     run = sum(log[record].program is not None for record in executed)
     if run < log.steps:
-        yield f"{log.steps - run} of {log.steps} steps: they were not run"
+        yield f"{log.steps - run:,} of {count_of(log.steps, 'step')}: they were not run"
     yield from _not_computed(log, executed, in_part)
     if not isinstance(inputs, ScriptInputs):
         what = "program, names, unsigned integers, hyper-parameters, initial state, batches and nonfinite_loss"
@@ -374,7 +374,7 @@ class Replay:
             inputs = self._source(batch)
             if not any(self._fails(program, inputs) for program in self._candidates(number)):
                 message = f"batch {batch} has no step, and the program does not fail on it"
-                raise ReceiptWrong(STEPS, message, record.follows)
+                raise ReceiptWrong(STEPS, message, record.step, is_change=record.is_change)
 
     def _candidates(self, number: int) -> Iterator[StepProgram]:
         """Yields the programs that may have run on a batch without a record: the script's program, which the receipt
@@ -447,7 +447,14 @@ class Replay:
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
             is_input = place.startswith("input ")
             message = "the input of the step" if is_input else f"the result of {self._target}"
-            raise ReceiptWrong(place, f"the receipt does not have {message}", recorded.follows, expected, actual)
+            raise ReceiptWrong(
+                place,
+                f"the receipt does not have {message}",
+                recorded.step,
+                expected,
+                actual,
+                is_change=recorded.is_change,
+            )
 
     def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
         """Runs microbatches of a step whose record commits to them, without changing the state. Raises ReceiptWrong if
@@ -481,7 +488,10 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
     if wrong.step is None or not receipt.header.stored:
         return wrong
     try:
-        record = receipt.log.record_of(wrong.step)
+        log = receipt.log
+        record = log.record_of(wrong.step)
+        if wrong.is_change:
+            record = log.records if wrong.step == log.steps else log.record_of(wrong.step + 1) - 1
         with closing(Replay(receipt, target, threads)) as replay:
             for number in records_to_execute([record], list_files(receipt.path).kept):
                 replay.check(number)

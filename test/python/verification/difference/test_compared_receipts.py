@@ -60,7 +60,10 @@ def test_a_change_after_the_last_step(tmp_path: Path, told: Told) -> None:
     pair = cut(tmp_path / "changed", range(1, 5)), cut(tmp_path / "unchanged", range(1, 4))
     status, lines = told("diff", *pair)
     counts = f"{pair[0]} has 3 steps and 1 change of the state, {pair[1]} has 3 steps and 0 changes of the state"
-    assert (status, lines[-1]) == (1, f"note     the first 3 steps are equal; {counts}")
+    assert (status, lines[2:]) == (1, ["after    step 3", f"note     the first 3 steps are equal; {counts}"])
+    status, lines = told("dispute", *pair)
+    assert (status, lines[1]) == (3, "about    only A changes the state after step 3, which is the last one of both")
+    assert "about    the first 3 steps of both agree; B has more" in told("dispute", pair[0], FULL)[1]
 
 
 def test_what_is_not_compared_is_named(tmp_path: Path, told: Told) -> None:

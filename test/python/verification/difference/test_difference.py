@@ -329,7 +329,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     mistakes = {
         (script,): "expected two receipts, or a script and two targets",
         (script, "--targets", "cpu"): "expected two receipts, or a script and two targets",
-        (receipt, receipt, receipt): "expected two receipts or one script, got 3 names",
+        (receipt, receipt, receipt): "expected two receipts or one script, got 3 paths",
         (receipt, script): "expected a receipt, got a Python script",
         (receipt, "--targets", "cpu,reference"): "expected two receipts or one Python script, got one receipt",
         (script, "--targets", "cpu,nowhere"): "unknown target 'nowhere'",

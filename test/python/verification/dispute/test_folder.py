@@ -73,9 +73,19 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
     assert not prover.is_alive() and victim.read_bytes() == b"precious"
 
 
-def test_messages_of_another_dispute(tmp_path: Path) -> None:
+def test_a_prover_ends_with_the_dispute(tmp_path: Path) -> None:
+    channel = FileChannel(tmp_path)
+    prover = threading.Thread(target=serve_files, args=(cheats()[0], tmp_path, 600), daemon=True)
+    prover.start()
+    assert settle(LocalChannel(Prover(honest())), channel, timeout=20).outcome == "operator"
+    prover.join(10)
+    assert not prover.is_alive() and (tmp_path / "ended").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["answer-1.json", "ended"])
+def test_messages_of_another_dispute(tmp_path: Path, name: str) -> None:
     """A folder with messages of an earlier dispute is refused by referee and prover."""
-    (tmp_path / "answer-1.json").write_bytes(b'{"error":"an old one"}')
+    (tmp_path / name).write_bytes(b'{"error":"an old one"}')
     with pytest.raises(ReproError, match="messages of another dispute"):
         FileChannel(tmp_path)
     with pytest.raises(ReproError, match="messages of another dispute"):

@@ -33,17 +33,20 @@ def time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Returns a function that runs `repro attest`, which must fail with one line and write nothing. Returns the
-    line."""
+    """Returns a function that runs `repro attest`, which must fail with one line, or state that the receipt is wrong,
+    and write nothing. Returns the first line."""
 
-    def run(receipt: Path, *options: object) -> str:
+    def run(receipt: Path, *options: object, status: int = 2) -> str:
         output = tmp_path / "refused"
         capsys.readouterr()
-        assert main(["attest", str(receipt), *map(str, options), "-o", str(output)]) == 2
+        assert main(["attest", str(receipt), *map(str, options), "-o", str(output)]) == status
         assert not output.exists()
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        return error
+        told = capsys.readouterr()
+        if status == 1:
+            assert told.out.startswith("WRONG    ") and not told.err
+            return told.out.splitlines()[0]
+        assert told.err.count("\n") == 1 and not told.out
+        return told.err
 
     return run
 
@@ -69,7 +72,7 @@ def test_damaged_and_unfinished_receipts(refused: Callable[..., str], copied: Pa
     checkpoint = copied / "checkpoints" / "6.safetensors"
     data = checkpoint.read_bytes()
     checkpoint.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    assert "checkpoints/6.safetensors" in refused(copied, *options)
+    assert "checkpoints/6.safetensors" in refused(copied, *options, status=1)
     checkpoint.write_bytes(data)
     (copied / "seal.json").unlink()
     assert "expected a run that has ended" in refused(copied, *options)
@@ -80,7 +83,7 @@ def test_the_signature_of_the_receipt(
 ) -> None:
     assert export(signed, "cyclonedx", "--key", str(signed.parent / "public.pem"))
     for receipt, message in ((signed, "signed by another key"), (unsigned, "expected a signature by")):
-        assert message in refused(receipt, "--format", "page", "--key", keys / "ed25519.pub")
+        assert message in refused(receipt, "--format", "page", "--key", keys / "ed25519.pub", status=1)
 
 
 def test_signature_and_changes_are_said(

@@ -212,7 +212,7 @@ def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
         change(value)
-        signature = Signature.of_step(tensors_from_json(value["state"]), value)
+        signature = Signature.of_step(tensors_from_json(value["state"], "state"), value, "step")
         forged.header = replace(with_program(forged.header, signature=signature), state=signature.state)
 
     return apply

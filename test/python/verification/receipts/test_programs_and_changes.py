@@ -24,6 +24,7 @@ from repro_mlir import Receipt, ReceiptOptions, ReproError
 from repro_mlir.base.errors import ReceiptWrong, StepFailed
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.limits import VARIABLE
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program import read_untrusted
@@ -127,7 +128,7 @@ def test_a_run_that_is_resumed_has_the_same_bytes(whole: Path, tmp_path: Path, c
 def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(_Cut):
         _train(tmp_path / "run", cut=7)
-    with pytest.raises(ReceiptWrong, match=r"step 7: state 3.weight: the repeated step differs from "):
+    with pytest.raises(ReceiptWrong, match=r"after step 6: state 3.weight: the repeated step differs from "):
         _train(tmp_path / "run", resume=True, factor=0.25)
 
 
@@ -237,13 +238,21 @@ def _earlier_cursor(path: Path) -> None:
 CHEATS: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "programs in another order": (_swap_programs, 1, "step 3: steps.jsonl: program 2 before program 1"),
     "a step of another program": (_other_program, 1, "receipt.json: lists 3 programs, but the steps use 2"),
-    "other values of a change": (_other_values, 1, "step 7: changes/7.safetensors: tensor 3.weight is not that"),
+    "other values of a change": (_other_values, 1, "after step 6: changes/7.safetensors: tensor 3.weight is not that"),
     "a change dropped": (_dropped(BETWEEN), 1, "step 7: steps.jsonl: the chain does not continue"),
     "the last change dropped": (_dropped(AT_THE_END), 1, "seal.json: not the last link"),
     "a change after its step": (_swapped, 1, "step 7: steps.jsonl: the chain does not continue"),
-    "a change of nothing": (_no_change, 1, "step 7: steps.jsonl: expected a change of the state, got an equal state"),
-    "a change of another step": (_more_steps, 1, "expected the record of this step"),
-    "a change before its batches": (_earlier_cursor, 1, "step 7: steps.jsonl: expected a cursor of at least 6"),
+    "a change of nothing": (
+        _no_change,
+        1,
+        "after step 6: steps.jsonl: expected a change of the state, got an equal state",
+    ),
+    "a change of another step": (
+        _more_steps,
+        1,
+        "after step 6: steps.jsonl: expected a change after this step, got one",
+    ),
+    "a change before its batches": (_earlier_cursor, 1, "after step 6: steps.jsonl: expected a cursor of at least 6"),
     "a program more": (
         lambda path: _add(path, "programs/" + "0" * 64 + ".repro"),
         1,
@@ -352,7 +361,12 @@ def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The description of the state in the header is read once, although several programs share it."""
     names: list[str] = []
     read = form.tensors_from_json
-    monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
+
+    def reading(value: list[dict[str, Any]], where: str) -> tuple[TensorType, ...]:
+        names.extend(tensor["name"] for tensor in value)
+        return read(value, where)
+
+    monkeypatch.setattr(form, "tensors_from_json", reading)
     header = Header.load((whole / "receipt.json").read_bytes(), "here")
     assert len(header.programs) == 3 and names.count("3.weight") == 1
     assert all(program.signature.state is header.state for program in header.programs)
@@ -551,12 +565,12 @@ def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.Ca
     assert (status, verdict["wrong"], verdict["step"], verdict["outcome"]) == (1, ["B"], 9, "commitment"), verdict
     # Both runs are consistent. Only terms say which change of the state was agreed on.
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "other")
-    assert (status, verdict["step"], verdict["outcome"]) == (3, 7, "data"), verdict
-    assert "the user changes the state before step 7: state 3.weight is another" in verdict["reasons"]["A"]
+    assert (status, verdict["step"], verdict["outcome"], verdict["is_change"]) == (3, 6, "data", True), verdict
+    assert "the user changes the state after step 6: state 3.weight is another" in verdict["reasons"]["A"]
     status, verdict = _settled(capsys, "dispute", tmp_path / "other", whole, "--terms", whole)
     assert (status, verdict["wrong"]) == (1, ["A"]), verdict
     found = repro_mlir.diff(whole, tmp_path / "other", targets=["reference"])
-    assert found.step == 7 and [tensor.name for tensor in found.given] == ["3.weight"]
+    assert (found.step, found.is_change) == (6, True) and [tensor.name for tensor in found.given] == ["3.weight"]
     found = repro_mlir.diff(whole, tmp_path / "cheat", targets=["reference"])
     assert found.step == 9
     assert repro_mlir.diff(whole, whole, targets=["reference"]) is None
