@@ -68,6 +68,8 @@ def compile(
     Compiled code is cached on disk (see base/files/cache.py). `executable.program.initial_state()` returns the
     parameters and buffers of a captured model.
 
+    Without the compiler, `interpret` runs a step of a program with the reference interpreter.
+
     Args:
       model: a Program or a SymbolicProgram. For inference also a torch.nn.Module, a torch.export.ExportedProgram, the
         path of a file that torch.export.save wrote (.pt2), the path of an ONNX model (.onnx), or the folder of a

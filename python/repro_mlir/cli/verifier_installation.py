@@ -66,7 +66,9 @@ def examine(others: Sequence[str]) -> VerifierInstallation:
     required = [Requirement(each) for each in _metadata().get_all("Requires-Dist") or []]
     own = [each for each in required if each.marker is None]
     packages = tuple(map(package_of, own))
-    missing = [f"{each.name} is not installed: pip install '{each.name}{each.range}'" for each in packages if not each.version]
+    missing = [
+        f"{each.name} is not installed: pip install '{each.name}{each.range}'" for each in packages if not each.version
+    ]
     signs = [package_of(each) for each in required if each.marker and each.marker.evaluate({"extra": "sign"})]
     # A package of the extra need not be installed, but an installed one has to fit.
     faults = [*_fault_of_python(), *missing, *faults_of([*packages, *signs])]

@@ -87,8 +87,8 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "--microbatches",
         metavar="M",
-        help="of each chosen step that commits to its microbatches, run only these, from 0: all, sample:N, A-B, A, or a "
-        "list such as 3,5-7" + needs_compiler(),
+        help="of each chosen step that commits to its microbatches, run only these, from 0: all, sample:N, A-B, A, or "
+        "a list such as 3,5-7" + needs_compiler(),
     )
     command.add_argument(
         "--seed",

@@ -101,8 +101,8 @@ def text_lines(comparison: Comparison) -> list[str]:
     """Returns the lines of a human-readable report."""
     found = comparison
     told = [f"first    {found.names[0]}{_counted(found, 0)}", f"second   {found.names[1]}{_counted(found, 1)}"]
-    differ = "1 differs" if found.different == 1 else f"{found.different:,} differ"
-    told.append(f"compared {_tensors(found.compared)}: {differ}")
+    different = "1 is different" if found.different == 1 else f"{found.different:,} are different"
+    told.append(f"compared {_tensors(found.compared)}, {different}")
     if found.differences:
         told += _first(found.differences[0])
         others = found.differences[1:_SHOWN]
@@ -139,7 +139,7 @@ def _first(tensor: TensorDifference) -> list[str]:
         f"  at     {list(element.index)}",
         f"  first  {element.first_bits}  {element.first}".rstrip(),
         f"  second {element.second_bits}  {element.second}".rstrip() + (f"  ({far})" if far else ""),
-        f"  {'by' if tensor.are_integers else 'ulps':6} {', '.join(bars)}",
+        f"  {'apart' if tensor.are_integers else 'ulps':6} {'; '.join(bars)}",
     ]
 
 

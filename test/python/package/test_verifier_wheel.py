@@ -244,6 +244,32 @@ def test_the_example_of_the_guide(installed: Path) -> None:
     assert (done.returncode, done.stdout) == (0, output)
 
 
+def test_one_step_in_python(installed: Path) -> None:
+    text = (ROOT / "docs" / "guides" / "verifier.md").read_text()
+    ((code, output),) = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", text, re.M | re.S)
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    words = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, output), done
+    assert json.loads((SIGNED / "steps.jsonl").read_text().splitlines()[2])["loss"] in output
+    receipt = repro_mlir.Receipt(SIGNED)
+    state, inputs = receipt.state_after(2), receipt.inputs(3)
+    copies = {name: array.copy() for name, array in state.items()}
+    repro_mlir.interpret(receipt.program, state, *inputs)
+    assert all(np.array_equal(state[name], copies[name]) for name in state)
+    names = [kind.name for kind in receipt.program.state]
+    for arguments, message in (
+        (({}, *inputs), f"expected an array for each state tensor, got none for {names[0]}"),
+        ((state, *inputs[1:]), "expected 4 inputs"),
+        ((state | {names[0]: np.zeros(7, np.float32)}, *inputs), f"state {names[0]}: expected shape"),
+        ((state, *inputs[:2], inputs[3], inputs[3]), r"input batch\[0\]: expected elements of f32"),
+    ):
+        with pytest.raises(ReproError, match=message):
+            repro_mlir.interpret(receipt.program, *arguments)
+    with pytest.raises(ReproError, match="expected a Program, got a str"):
+        repro_mlir.interpret("program.repro", state)
+
+
 def test_other_commands(installed: Path, tmp_path: Path) -> None:
     for name, file in (
         ("receipt", SIGNED),
@@ -417,7 +443,7 @@ def test_names_of_the_compiler(installed: Path) -> None:
 
 
 def test_options_that_need_the_compiler(installed: Path) -> None:
-    for command, count in (("verify", 7), ("inspect", 3), ("attest", 1), ("diff", 6), ("dispute", 5)):
+    for command, count in (("verify", 8), ("inspect", 3), ("attest", 1), ("diff", 6), ("dispute", 5)):
         text = " ".join(repro(installed, command, "--help").stdout.split())
         assert len(re.findall(r"needs? the compiler \(repro-", text)) == count, (command, text)
     assert "the compiler (repro-mlir)" not in make_parser().format_help()

@@ -392,7 +392,7 @@ def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
     longer = max(zip(openings, NAMES, strict=True), key=lambda pair: pair[0].records)
     subject = f"the first {count_of(fewer, 'step')} of both agree; {longer[1]} has more"
     if fewer == more:
-        # The runs agree in all records that both have, and the other records of the longer one are no steps.
+        # The runs agree in all records that both have, and the longer one only has changes after them.
         subject = f"only {longer[1]} changes the state after step {fewer}, which is the last one of both"
     reasons = {
         name: f"{count_of(opening.steps, 'step')}, {count_of(opening.records - opening.steps, 'change')} of the state"

@@ -96,10 +96,8 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
     if (changed := changes.record_of(name)) is not None:
         receipt.change(changed)
     if found.size != listed.size:
-        raise ReceiptWrong(
-            name,
-            f"expected the file that {SEAL} names, got another: expected {count_of(listed.size, 'byte')}, got {found.size:,}",
-        )
+        sizes = f"expected {count_of(listed.size, 'byte')}, got {found.size:,}"
+        raise ReceiptWrong(name, f"expected the file that {SEAL} names, got another: {sizes}")
     raise ReceiptWrong(name, f"expected the file that {SEAL} names, got another", None, listed.digest, found.digest)
 
 

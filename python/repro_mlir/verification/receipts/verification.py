@@ -224,9 +224,9 @@ def _not_checked(
         what = "program, names, unsigned integers, hyper-parameters, initial state, batches and nonfinite_loss"
         yield f"whether {what} are those wanted: no script"
     elif "nonfinite_loss" not in inputs.run:
-        yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
+        yield f"nonfinite_loss ({receipt.header.nonfinite_loss} in the receipt): the script does not set it"
     if receipt.header.microbatches_every is not None:
-        yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: it is compared with no script"
+        yield f"microbatches_every ({receipt.header.microbatches_every} in the receipt): no option compares it"
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
     yield "environment, data.script and checkpoint_every: they are for information"

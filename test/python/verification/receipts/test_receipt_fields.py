@@ -39,7 +39,7 @@ OPEN = {
     "receipt.json checkpoint_every": INFORMATION,
     "receipt.json environment.*": INFORMATION,
     "receipt.json run.nonfinite_loss": SCRIPT,
-    "receipt.json run.microbatches_every": "microbatches_every, 5 in the receipt",
+    "receipt.json run.microbatches_every": "microbatches_every (5 in the receipt): no option compares it",
     "receipt.json run.state[].unsigned": SCRIPT,
     "receipt.json programs[].inputs[].unsigned": SCRIPT,
     "receipt.json programs[].outputs[].unsigned": SCRIPT,
