@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from repro_mlir.base.files import canonical_json
+from repro_mlir.base.printing import foreign
 from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.executors import check_target
@@ -218,7 +219,7 @@ class ReceiptRun:
         """Executes records, with a progress bar."""
         if not records:
             return
-        with Progress(len(records), f"{self._receipt.path}: running on {self._target}") as progress:
+        with Progress(len(records), f"{foreign(str(self._receipt.path))}: running on {self._target}") as progress:
             for record in records:
                 replay.run(record)
                 progress.advance(self._receipt.log[record].shown)

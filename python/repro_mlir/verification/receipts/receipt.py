@@ -158,7 +158,9 @@ class Receipt(ConstantAttributes):
                 return step
             data = read_untrusted(data, self.path / name, seconds=seconds)
         except NoProgram as error:
-            raise ReceiptWrong(name, f"expected a canonical program: {error}") from None
+            # The place already names the file.
+            reason = str(error).removeprefix(f"{self.path / name}: ")
+            raise ReceiptWrong(name, f"expected a canonical program: {reason}") from None
         except MicrobatchError as error:
             raise ReceiptWrong(name, str(error)) from None
         examined = examine_admitted(data)
@@ -166,7 +168,7 @@ class Receipt(ConstantAttributes):
         try:
             examined.check(*kinds)
         except ReproError as error:
-            raise ReceiptWrong(HEADER, f"expected the tensors of {name}: {error}") from None
+            raise ReceiptWrong(HEADER, f"programs[{index}]: expected the tensors of its file: {error}") from None
         return Program(data, *kinds, count, self._initial, untrusted=True)
 
     @staticmethod

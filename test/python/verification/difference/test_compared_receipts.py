@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -109,6 +111,27 @@ def test_seals_of_different_files(tmp_path: Path, told: Told) -> None:
     seal["files"]["checkpoints/6.safetensors"]["blake3"] = "ab" * 32
     (other / SEAL).write_text(json.dumps(seal, sort_keys=True, separators=(",", ":")))
     assert "the receipts differ in the hashes of files in seal.json; run" in told("diff", FULL, other)[1][1]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows the steps that are run again, and the operators of the step that differs."""
+    other = tmp_path / "other"
+    shutil.copytree(FULL, other)
+    lines = (other / STEPS).read_text().splitlines(keepends=True)
+    loss = json.loads(lines[4])["outputs"][0]
+    (other / STEPS).write_text("".join([*lines[:4], lines[4].replace(loss, "0" * 64), lines[5]]))
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    assert told("diff", FULL, other, "--targets", "reference")[0] == 1
+    shown = sys.stderr.getvalue()
+    for label in (f"{FULL}: running on reference", f"{other}: running on reference", "operators on reference"):
+        assert f"{label} [" in shown, shown
+    # Both receipts are run operator by operator at the same time, with one line.
+    assert shown.count("\n") == 5 and "change after step 3" in shown, shown
 
 
 def test_one_receipt_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
