@@ -22,13 +22,18 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     """
     if bundle.signature is None:
         if expected is not None:
-            raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got none")
+            raise ReproError(
+                f"{bundle.path}: expected a signature by {expected.hex()}, got none: ask the author for a signed bundle"
+            )
         return None
     key, signature = bundle.signature
     if expected is not None and key != expected:
-        raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got one by {key.hex()}")
+        raise ReproError(
+            f"{bundle.path}: expected a signature by {expected.hex()}, got one by {key.hex()}: get the author's public "
+            "key from a source that you trust"
+        )
     if not is_strong(key):
-        raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}")
+        raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}: ask the author for a bundle with another key")
     if not holds(key, signature, bundle.signed_bytes()):
-        raise ReproError(f"{bundle.path}: the signature by {key.hex()} is invalid")
+        raise ReproError(f"{bundle.path}: the signature by {key.hex()} is invalid: get the bundle again")
     return key.hex()

@@ -179,7 +179,7 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps(report))
         return 0
-    told = f"{len(verified.chosen)} of {count_of(verified.steps, 'step')}, {len(verified.executed)} run"
+    told = f"{len(verified.chosen):,} of {count_of(verified.steps, 'step')}, {len(verified.executed):,} run"
     if options.microbatches is not None:
         told = f"{count_of(verified.microbatches, 'microbatch', 'microbatches')} of {told}"
     tell(f"right    {told} on {options.target}, {count_of(verified.changes, 'change')} of the state")

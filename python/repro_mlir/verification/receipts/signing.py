@@ -69,7 +69,7 @@ def read_public_key(path: str | Path) -> bytes:
         raise ReproError(f"{path}: expected an ed25519 public key as PEM")
     raw: bytes = key.public_bytes_raw()
     if not is_strong(raw):
-        raise ReproError(f"{path}: {WEAK}")
+        raise ReproError(f"{path}: {WEAK}: ask the author for another key")
     return raw
 
 
@@ -114,7 +114,7 @@ def check(seal: Seal, expected: bytes | None) -> None:
         )
         raise ReceiptWrong(SEAL, message, None, expected.hex(), key.hex(), is_given=True)
     if not is_strong(key):
-        raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
+        raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}: ask the author for another receipt")
     if not holds(key, signature, seal.signed_bytes()):
         message = (
             f"the signature by {key.hex()} is invalid: the receipt was changed after it was signed, or the holder of "

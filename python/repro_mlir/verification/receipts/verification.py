@@ -125,8 +125,8 @@ def verify(
         message = "expected the run of the given link, got another"
         raise ReceiptWrong("chain", message, None, chain.hex(), link.hex(), is_given=True)
     if not changes and (changed := log.change_records):
-        message = f"the user changed the state after step {log[changed[0]].step}, expected a run without changes"
-        raise ReceiptWrong(STEPS, message)
+        message = "the user changed the state, expected a run without changes"
+        raise ReceiptWrong(STEPS, message, log[changed[0]].step, is_change=True)
     chosen = choose_steps(log, steps, draw, committed=microbatches is not None)
     kept = list_files(receipt.path).kept
     records = [log.record_of(step) for step in chosen]

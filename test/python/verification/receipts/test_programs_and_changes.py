@@ -354,7 +354,7 @@ def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, report = _settled(capsys, "verify", whole)
     assert (status, report["changes"]) == (0, 2)
     assert main([*verify, "--no-changes"]) == 1
-    assert "WRONG    steps.jsonl: the user changed the state after step 6, expected a run" in capsys.readouterr().out
+    assert "WRONG    after step 6: steps.jsonl: the user changed the state, expected a run" in capsys.readouterr().out
 
 
 def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
