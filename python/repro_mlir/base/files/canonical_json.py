@@ -72,7 +72,8 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
         reason = f"expected UTF-8, got another byte at {error.start + 1:,}"
         raise _error(where, path_at(data[: error.start].decode(), error.start), reason) from None
     except json.JSONDecodeError as error:
-        reason = f"{error.msg} at character {error.pos + 1:,}"
+        said = error.msg.removesuffix(" at")
+        reason = f"{said[:1].lower()}{said[1:]} at character {error.pos + 1:,}"
         raise _error(where, path_at(text, error.pos), reason) from None
     except _NotCanonical as error:
         raise _error(where, error.path, str(error)) from None

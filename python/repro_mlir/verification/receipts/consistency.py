@@ -67,10 +67,13 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
         receipt.program_at(i)
     steps = receipt.log.steps
     with Progress(steps, "checking") as progress:
-        link = _check_records(receipt, files, progress.advance)
+        link, used = _check_records(receipt, files, progress.advance)
     if seal is not None and steps != seal.steps:
         message = f"expected {count_of(seal.steps, 'step')}, as in {SEAL}, got {steps:,}"
         raise ReceiptWrong(STEPS, message, min(steps, seal.steps) + 1)
+    # An unfinished receipt may list one unused program: a program is listed before its first step.
+    if used < len(receipt.header.programs) - (seal is None):
+        raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, but the steps use {used}")
     if not steps:
         raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
@@ -101,8 +104,9 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
     raise ReceiptWrong(name, f"expected the file that {SEAL} names, got another", None, listed.digest, found.digest)
 
 
-def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> bytes:
-    """Checks all records in order, and returns the last link of the chain."""
+def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> tuple[bytes, int]:
+    """Checks all records in order. Returns the last link of the chain, and the number of programs that the steps use,
+    at least 1."""
     log = receipt.log
     link, used = receipt.header.first_link(), 1
     before = Record(0, Commitment(0, ()), b"", link, None)
@@ -117,10 +121,7 @@ def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None
             check_step(receipt, number, record)
             advance()
         before = record
-    # An unfinished receipt may list one unused program: a program is listed before its first step.
-    if used < len(receipt.header.programs) - (receipt.seal is None):
-        raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, but the steps use {used}")
-    return before.chain
+    return before.chain, used
 
 
 def _check_record(record: Record, number: int, before: Record) -> None:

@@ -70,7 +70,7 @@ class StepLog:
         if not 1 <= record <= self.records:
             raise ReproError(f"{self._path}: expected a record from 1 to {self.records}, got {record}")
         line = self._data[self._bounds[record - 1] : self._bounds[record] - 1]
-        found = Record.load(line, self._header, f"{self._path}: line {record}")
+        found = Record.load(line, self._header, f"{self._path}, line {record}")
         if record == len(self._input_ends):
             size = 0 if found.program is None else self._input_sizes[found.program]
             self._input_ends.append(self._input_ends[-1] + size)

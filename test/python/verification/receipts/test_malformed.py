@@ -148,8 +148,8 @@ def test_a_linked_directory_of_states(finished: Path, tmp_path: Path, capsys) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "expected canonical JSON: Expecting value at character 1"),
-        (b'{"a":[1,{"b":x', r"a\[1\].b: expected canonical JSON: Expecting value at character 14"),
+        (b"", "expected canonical JSON: expecting value at character 1"),
+        (b'{"a":[1,{"b":x', r"a\[1\].b: expected canonical JSON: expecting value at character 14"),
         (b'{"a":1.5}', "a: expected canonical JSON: expected a whole number .*, got 1.5"),
         (b'{"a":1e3}', "a: expected canonical JSON: expected a whole number .*, got 1000"),
         (b"[0,NaN]", r"\[1\]: expected canonical JSON: expected a whole number .*, got nan"),

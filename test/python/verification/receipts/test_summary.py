@@ -96,7 +96,7 @@ def test_signatures_are_checked(capsys, receipt: Path, tmp_path: Path) -> None:
         ("receipt.json", b"{}", "receipt.json"),
         ("receipt.json", b"[" * 100_000, "receipt.json"),
         ("seal.json", b"null", "seal.json"),
-        ("steps.jsonl", b'{"step":1}\n', "steps.jsonl: line 1"),
+        ("steps.jsonl", b'{"step":1}\n', "steps.jsonl, line 1"),
     ],
 )
 def test_damaged_receipts_are_one_error(capsys, receipt: Path, name: str, content: bytes, message: str) -> None:
