@@ -390,7 +390,7 @@ def _agreement(openings: tuple[Opening, Opening]) -> Verdict:
         return Verdict("agreement", (), {})
     fewer, more = sorted(opening.steps for opening in openings)
     longer = max(zip(openings, NAMES, strict=True), key=lambda pair: pair[0].records)
-    subject = f"the first {count_of(fewer, 'step')} of both agree; {longer[1]} has more"
+    subject = f"the first {count_of(fewer, 'step')} agree; {longer[1]} has more"
     if fewer == more:
         # The runs agree in all records that both have, and the longer one only has changes after them.
         subject = f"only {longer[1]} changes the state after step {fewer}, which is the last one of both"
