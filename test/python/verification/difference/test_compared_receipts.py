@@ -65,7 +65,7 @@ def test_a_change_after_the_last_step(tmp_path: Path, told: Told) -> None:
     assert (status, lines[2:]) == (1, ["after    step 3", f"note     the first 3 steps are equal; {counts}"])
     status, lines = told("dispute", *pair)
     assert (status, lines[1]) == (3, "about    only A changes the state after step 3, which is the last one of both")
-    assert "about    the first 3 steps of both agree; B has more" in told("dispute", pair[0], FULL)[1]
+    assert "about    the first 3 steps agree; B has more" in told("dispute", pair[0], FULL)[1]
 
 
 def test_what_is_not_compared_is_named(tmp_path: Path, told: Told) -> None:
