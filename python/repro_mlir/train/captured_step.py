@@ -171,9 +171,11 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
         first = result[0]
         result, again = run(), frontend.form_of(subject, recording=recording)
         if again != after:
+            name = frontend.difference(after, again)
             raise ReproError(
-                f"the step itself changes {frontend.difference(after, again)}, which a compiled step cannot: "
-                "use a buffer of the model instead"
+                f"{recording.line_of(name) if recording else ''}the step itself changes {name}, which a compiled step "
+                "cannot: use the losses that step and fit return, metrics= for other values, a buffer of the model for "
+                "what later steps read, and torch's functions for random numbers"
             )
         if result[0].hash != first.hash:
             raise ReproError(

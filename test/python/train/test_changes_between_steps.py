@@ -572,17 +572,23 @@ def _of_a_parameter() -> Callable:
     return read
 
 
+_LINE = r"^test_changes_between_steps.py:\d+: "
+
+
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda _: random.random(), "random numbers with Python's module random"),
-        (lambda _: np.random.rand(), "random numbers with numpy.random"),
+        (lambda _: random.random(), rf"{_LINE}the step draws random numbers with Python's module random"),
+        (lambda _: np.random.rand(), rf"{_LINE}the step draws random numbers with numpy.random"),
+        # NumPy seeds these from the system's random numbers.
+        (lambda _: np.random.RandomState().rand(), rf"{_LINE}the step calls posix.urandom"),
+        (lambda _: float(np.random.default_rng().random()), rf"{_LINE}the step calls posix.urandom"),
         # Outside of a trace, each of these reads would block forever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
-        (_own_generator(), "the step itself changes generator of _own_generator"),
-        (_counted, r"the step itself changes model.settings.factor"),
+        (_own_generator(), rf"{_LINE}the step itself changes generator of _own_generator"),
+        (_counted, rf"{_LINE}the step itself changes model.settings.factor.*: use the losses that step and fit return"),
         (_of_a_parameter(), r"reads the tensor of inner.weight through a reference outside of the model"),
     ],
 )
@@ -592,6 +598,41 @@ def test_reads_that_are_refused(read: Callable, message: str) -> None:
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     with pytest.raises(ReproError, match=message):
         trainer.step(*BATCH)
+
+
+GENERATOR = torch.Generator().manual_seed(3)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda model: float(np.random.randn()) if model.settings.factor > 9 else 1.0,
+        lambda model: float(np.random.default_rng(0).random()) if model.settings.factor > 9 else 1.0,
+        lambda model: random.uniform(0, 1) if model.settings.factor > 9 else 1.0,
+        lambda model: torch.rand((), generator=GENERATOR) if model.settings.factor > 9 else 1.0,
+    ],
+    ids=["randn", "default_rng", "uniform", "generator"],
+)
+def test_a_branch_not_taken_may_draw_random_numbers(read: Callable) -> None:
+    model = Reader(read)
+    trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
+    trainer.step(*BATCH)
+    # The global generators may be used between steps.
+    random.random()
+    np.random.rand()
+    trainer.step(*BATCH)
+    assert len(trainer._forms) == 1
+
+
+def test_a_step_may_read_the_state_of_a_generator() -> None:
+    model = Reader(lambda _: float(np.random.get_state()[2] % 7))
+    trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
+    losses = []
+    for seed in (0, 0, 1):
+        np.random.seed(seed)
+        np.random.rand(3 * seed)
+        losses.append(trainer.step(*BATCH))
+    assert losses[0] == losses[1] != losses[2]
 
 
 def test_an_optimizer_that_waits_is_refused_after_one_run() -> None:

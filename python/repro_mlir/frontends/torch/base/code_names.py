@@ -65,10 +65,35 @@ def _words(constant: Any) -> Iterator[str]:
             yield from _words(each)
 
 
-def line_of(code: types.CodeType, name: str) -> int | None:
-    """Returns the first line of `code`, or of a function nested in it, that uses `name`; None if no line does."""
+def dotted_names(code: types.CodeType) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    """Yields the variables that `code` reads, each with the attributes that it reads of the variable, such as
+    ("np", "random", "rand"), and with the line."""
+    names: tuple[str, ...] = ()
+    line = None
     for instruction in dis.get_instructions(code):
-        if instruction.argval == name and instruction.positions is not None:
-            return instruction.positions.lineno
+        if names and instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            names += (instruction.argval,)
+            continue
+        if names:
+            yield names, line
+        name = instruction.argval
+        # From Python 3.13 on, one instruction may load two variables.
+        name = name[-1] if isinstance(name, tuple) and name else name
+        names = (name,) if instruction.opname.startswith(_LOADS) and isinstance(name, str) else ()
+        line = instruction.positions.lineno if instruction.positions is not None else None
+    if names:
+        yield names, line
+
+
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF")
+
+
+def line_of(code: types.CodeType, name: str) -> int | None:
+    """Returns the first line of `code`, or of a function nested in it, that assigns `name`, or else that uses it; None
+    if no line does."""
+    found = [each for each in dis.get_instructions(code) if each.argval == name and each.positions is not None]
+    for instruction in sorted(found, key=lambda each: not each.opname.startswith("STORE_")):
+        assert instruction.positions is not None
+        return instruction.positions.lineno
     inner = (line_of(each, name) for each in code.co_consts if isinstance(each, types.CodeType))
     return next((line for line in inner if line is not None), None)

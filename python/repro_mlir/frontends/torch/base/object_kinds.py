@@ -46,11 +46,11 @@ CONTAINERS: tuple[type, ...] = (
 HELD = (bytearray, array.array, memoryview)
 """Types of byte buffers that can be compared by content, in addition to tensors and arrays."""
 
-GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 """Random number generators. A step that draws from a generator changes the generator's state and is therefore
 refused."""
 
-_CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
+_CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator)
 """Classes of the packages in `_KNOWN_PACKAGES` with state that a step can read."""
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
@@ -90,8 +90,11 @@ def is_log(value: Any) -> bool:
 
 def is_opaque(value: Any) -> bool:
     """Whether changes of a value need no check: a step can only act on it, as on a lock or a write-only file, or its
-    class is a C class of `_KNOWN_PACKAGES`."""
+    class is a C class of `_KNOWN_PACKAGES`, or it is a function of numpy.random."""
     kind = type(value)
+    if kind.__name__ == "cython_function_or_method":
+        # NumPy's functions of this type are those of numpy.random, whose generators are checked.
+        return value.__module__ == "numpy.random"
     if kind in LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True
     if issubclass(kind, io.IOBase):

@@ -113,7 +113,9 @@ def trace_step(step: Step, options: CaptureOptions, sizes: SymbolicSizes | None 
     block = options.attention_block
     with kept_tensors(step.modules()) as kept, contextlib.nullcontext() if sizes is None else sizes.tracing():
         arguments = [*arguments, *step.batch] if sizes is None else sizes.fake(arguments)
-        trace = functools.partial(first_stage, function, arguments, None if block is None else int(block), step.origins)
+        trace = functools.partial(
+            first_stage, function, arguments, None if block is None else int(block), step.origins, step.recording
+        )
         first = trace()
         kept.check(first, trace)
         traced = TracedStep(first, own, random_state, step.optimizer is not None and options.is_stochastic)

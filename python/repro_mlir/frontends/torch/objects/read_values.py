@@ -23,7 +23,6 @@ import logging
 import operator
 import pickle
 import random
-import re
 import sys
 import threading
 import types
@@ -143,13 +142,12 @@ class Reads:
         Objects that only code of installed packages refers to are skipped: the packages are trusted not to change them.
         """
         for name, value in self.unknown.items():
-            last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
-            line = next((line for each in reversed(last) if (line := recording.line_of(each))), "")
-            if not line and not last[0].startswith(_ROOTS):
+            line = recording.line_of(name)
+            if not line and not name.startswith(_ROOTS):
                 continue
             raise CaptureError(
-                f"{line}the step reads {name}, a {type(value).__name__}, whose changes a compiled step cannot detect: "
-                "expected numbers, strings, tensors, containers or objects of Python classes"
+                f"{line}the step reads {recording.written(name)}, a {type(value).__name__}, whose changes a compiled "
+                "step cannot detect: expected numbers, strings, tensors, containers or objects of Python classes"
             )
 
 
@@ -554,6 +552,10 @@ class _Search:
         elif is_annotation(value):
             own = vars(value) if hasattr(value, "__dict__") else {}
             self._open += ((name, own[key]) for key in ("__origin__", "__args__") if key in own)
+        elif (generator := _global_generator(value)) is not None:
+            # A step that draws from a global generator is refused, so only functions that return the state read it.
+            if value.__name__.startswith("get"):
+                self._open.append((name, generator))
         elif self._callable(name, value):
             if is_extended(kind):
                 self._object(name, value)
@@ -774,6 +776,16 @@ class _Search:
         self._open += view.parts(name)
 
 
+def _global_generator(value: Any) -> object:
+    """Returns the global generator of random numbers to which a function of the module random or numpy.random belongs;
+    None for any other object."""
+    owner = value.__self__ if type(value) is types.MethodType else None
+    of_numpy: Any = np.random.mtrand._rand
+    if owner is random._inst or owner is of_numpy:  # type: ignore[attr-defined]
+        return owner
+    return of_numpy if value is np.random.get_bit_generator else None
+
+
 def _is_users(code: types.CodeType) -> bool:
     """Whether code is in the user's own files."""
     return is_user_file(code.co_filename) and not is_package_file(code.co_filename)
@@ -837,6 +849,13 @@ def contents(value: _Held) -> Hashable:
     return _facts(value), blake3.blake3(_bytes(value).data).digest()
 
 
+def _state_of(generator: Any) -> object:
+    """Returns the state of a generator of random numbers, which can be pickled."""
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().numpy()
+    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else generator.__reduce__()[2]
+
+
 def _facts(value: _Held) -> Hashable:
     """Returns the properties of a tensor or array that a step can read, without the contents."""
     if isinstance(value, torch.Tensor):
@@ -858,8 +877,7 @@ def _bytes(value: _Held) -> np.ndarray:
         # The system's random numbers have no state.
         return np.empty(0, np.uint8)
     if isinstance(value, GENERATORS):
-        state = value.bit_generator.state if isinstance(value, np.random.Generator) else value.__reduce__()[2]
-        return np.frombuffer(pickle.dumps(state), np.uint8)
+        return np.frombuffer(pickle.dumps(_state_of(value)), np.uint8)
     if not isinstance(value, np.ndarray):
         return np.frombuffer(value, np.uint8)
     if value.dtype.hasobject:

@@ -81,8 +81,9 @@ class TracedUpdate:
         self.constants: dict[torch.Tensor, dict[Any, Any]] = {}
         self._slot_of: dict[Node, Slot] = {}
         self._flags: list[tuple[torch.Tensor, Any, Any]] = []
-        with errors_with_lines({}), without_other_random_numbers():
-            self._tape, run = self._analyse()
+        recording = Recording()
+        with errors_with_lines({}), without_other_random_numbers(recording):
+            self._tape, run = self._analyse(recording)
         # The first gradient initializes these entries of state; the step differs as long as they are missing.
         self._fresh = [(each.parameter, key) for each in run.states for key in each.dependent]
         self._make_slots(run)
@@ -156,7 +157,7 @@ class TracedUpdate:
 
     # --- Analysis ---
 
-    def _analyse(self) -> tuple[Tape, _Run]:
+    def _analyse(self, recording: Recording) -> tuple[Tape, _Run]:
         """Runs the step on fake tensors until a run finds nothing new; returns the tape of the last run, and the run
         itself."""
         for _ in range(_ATTEMPTS):
@@ -164,7 +165,7 @@ class TracedUpdate:
             with TRACE_LOCK, FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
                 # The recording refuses a queue or a pipe before the next run, which could block on it.
-                with Recording().recorded():
+                with recording.recorded():
                     run.step()
             self._findings.learn(run)
             if self._findings.size == size:

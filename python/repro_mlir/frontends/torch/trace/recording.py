@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro_mlir.frontends.torch.base.code_names import line_of, names_of
+from repro_mlir.frontends.torch.base.code_names import dotted_names, line_of, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.object_kinds import LOCKS, is_opaque, is_plain
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
@@ -124,13 +124,45 @@ class Recording:
                     self._functions[function.__code__].append(function)
         return self._functions.get(code, [])
 
-    def line_of(self, name: str) -> str:
-        """Returns the `file:line: ` of a name in the user's code that ran; empty if no such code contains it."""
-        for code in self.namespaces:
-            line = line_of(code, name)
-            if line is not None and self._kinds[id(code)] == _USER:
-                return f"{source_name(code.co_filename)}:{line}: "
+    def line_of(self, path: str) -> str:
+        """Returns the `file:line: ` of a value in the user's code that ran; empty if no such code contains its name.
+
+        Args:
+          path: the name of the value, such as "model.scale" or "hist[0]". Its last part that occurs in the code counts.
+        """
+        for name in reversed(_parts(path)):
+            for code in self._codes_of_user():
+                line = line_of(code, name)
+                if line is not None:
+                    return f"{source_name(code.co_filename)}:{line}: "
         return ""
+
+    def written(self, path: str) -> str:
+        """Returns the name of a value as the user's code that ran writes it: the end of `path`, or else `path`."""
+        for code in self._codes_of_user():
+            for names, _ in dotted_names(code):
+                name = ".".join(names)
+                if path.endswith(f".{name}"):
+                    return name
+        return path
+
+    def lines_with_method(self, owner: object) -> str:
+        """Returns the `file:line: ` of each line of the user's code that ran that names a method of `owner` in a
+        module, such as `np.random.rand`; empty if there is none."""
+        found = []
+        for code in filter(_is_users, self.namespaces):
+            imported = [sys.modules.get(name) for name, _ in names_of(code).imports]
+            for (name, *attributes), line in dotted_names(code):
+                for value in (self.namespaces[code].get(name), *imported):
+                    for each in attributes:
+                        value = vars(value).get(each) if isinstance(value, types.ModuleType) else None
+                    if isinstance(value, types.MethodType | types.BuiltinMethodType) and value.__self__ is owner:
+                        found.append(f"{source_name(code.co_filename)}:{line}")
+        return f"{' or '.join(dict.fromkeys(found))}: " if found else ""
+
+    def _codes_of_user(self) -> Iterator[types.CodeType]:
+        """Yields the user's code that ran."""
+        return (code for code in self.namespaces if self._kinds[id(code)] == _USER)
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -291,6 +323,11 @@ class Recording:
         return replaced(builtins, getattr=noting, hasattr=noting)
 
 
+def _parts(path: str) -> list[str]:
+    """Returns the identifiers in the name of a value, such as ["model", "scale"], without the function after "of"."""
+    return re.split(r"[.\[]", path.partition(" of ")[0])
+
+
 @contextlib.contextmanager
 def _paused_profiler() -> Iterator[None]:
     """Pauses cProfile: Python has one profiler at a time, and the recording cannot call a profiler written in C."""
@@ -399,8 +436,13 @@ def _kind_of_file(path: str) -> int:
 def _user_line(frame: types.FrameType | None) -> str:
     """Returns the `file:line: ` of the innermost frame of the user's code."""
     while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith("<") and is_user_file(path) and not is_package_file(path):
-            return f"{source_name(path)}:{frame.f_lineno}: "
+        if _is_users(frame.f_code):
+            return f"{source_name(frame.f_code.co_filename)}:{frame.f_lineno}: "
         frame = frame.f_back
     return ""
+
+
+def _is_users(code: types.CodeType) -> bool:
+    """Returns whether code is in a file of the user, which excludes installed packages."""
+    path = code.co_filename
+    return not path.startswith("<") and is_user_file(path) and not is_package_file(path)

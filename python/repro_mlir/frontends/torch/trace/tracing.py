@@ -46,6 +46,7 @@ from repro_mlir.frontends.torch.trace.compositions import Compositions
 from repro_mlir.frontends.torch.trace.constant_indices import bound_indices
 from repro_mlir.frontends.torch.trace.control_flow import calls_of_operators
 from repro_mlir.frontends.torch.trace.known_values import follows_from_constants
+from repro_mlir.frontends.torch.trace.recording import Recording
 from repro_mlir.frontends.torch.trace.repeated_calls import Repeats, only_computes
 from repro_mlir.frontends.torch.trace.representation import represent, represented
 from repro_mlir.frontends.torch.trace.size_decisions import general_sizes
@@ -281,6 +282,7 @@ def first_stage(
     arguments: Sequence[torch.Tensor],
     attention_block: int | None = None,
     modules: Mapping[int, str] | None = None,
+    recording: Recording | None = None,
 ) -> torch.fx.GraphModule:
     """Records the operators that a function calls below autograd.
 
@@ -290,6 +292,7 @@ def first_stage(
       arguments: tensors with the shapes and element types of the function's arguments.
       attention_block: (K5) the number of queries, or keys, of an attention block; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
+      recording: the code that runs in the trace, if it is recorded, for lines of the user in errors.
     Returns:
       a graph module with the arguments as placeholders. The module's `meta["constants"]` are the tensors that the
       function read in addition to its arguments.
@@ -305,7 +308,7 @@ def first_stage(
             value_checks.checked_matrices(),
             value_checks.checked_numbers(),
             internals.enable_python_dispatcher(),
-            without_other_random_numbers(),
+            without_other_random_numbers(recording),
             refused_texts(),
         ):
             first = make_fx(
@@ -442,14 +445,18 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_other_random_numbers() -> Iterator[None]:
-    """Raises a CaptureError for random numbers that would be drawn only once, when the step is traced."""
+def without_other_random_numbers(recording: Recording | None = None) -> Iterator[None]:
+    """Raises a CaptureError for random numbers that would be drawn only once, when the step is traced. The recording,
+    if there is one, has the user's lines."""
+    lines = (lambda _: "") if recording is None else recording.lines_with_method
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield
     if python != random.getstate():
-        raise CaptureError("the step draws random numbers with Python's module random: use torch's")
+        line = lines(random._inst)  # type: ignore[attr-defined]
+        raise CaptureError(f"{line}the step draws random numbers with Python's module random: use torch's")
     if numpy != pickle.dumps(np.random.get_state(legacy=False)):
-        raise CaptureError("the step draws random numbers with numpy.random: use torch's")
+        line = lines(np.random.mtrand._rand)
+        raise CaptureError(f"{line}the step draws random numbers with numpy.random: use torch's")
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
