@@ -69,6 +69,11 @@ def only_told(stream: TextIO) -> Iterator[None]:
         _told = None
 
 
+def kind_of(value: object) -> str:
+    """Names the kind of a value for a message, such as "a list" or "None"."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
 def count_of(number: int, noun: str, plural: str | None = None) -> str:
     """Returns a number with its noun, such as "1 step" or "300 steps".
 

@@ -21,7 +21,7 @@ _NOTES = """exit status:
      outside of its range, the cache cannot be used, or little disk is free
   2  no answer: this program failed
 
-A package that is not installed is not a fault: "doors" lists the command that installs it.
+A package that is not installed is not a fault: "features" lists the command that installs it.
 """
 
 _NOTES_OF_VERIFIER = """exit status:
@@ -58,7 +58,7 @@ def _doctor(options: argparse.Namespace) -> int:
     tell(*lines_of(found.packages))
     for i, door in enumerate(found.doors):
         told = "ready" if door.ready else f"missing: {', '.join(door.missing)}; {door.command}"
-        tell(f"{'doors' if i == 0 else '':9} {door.name:24} {told}")
+        tell(f"{'features' if i == 0 else '':9} {door.name:24} {told}")
     if found.cache.path is None:
         tell("cache     none (REPRO_MLIR_CACHE=off, or no home directory)")
     else:

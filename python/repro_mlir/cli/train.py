@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
@@ -96,10 +97,16 @@ def _train(options: argparse.Namespace) -> int:
     if options.nonfinite_loss is not None:
         chosen["nonfinite_loss"] = options.nonfinite_loss
     start = time.perf_counter()
-    with Trainer(given.model, given.loss_fn, given.optimizer, **chosen) as trainer:
-        losses = trainer.fit(given.batches, options.steps)
-        # Must be inside the `with` block: the ranks exchange state, so all of them must still be running.
-        trainer.bring_back()
+    try:
+        with Trainer(given.model, given.loss_fn, given.optimizer, **chosen) as trainer:
+            losses = trainer.fit(given.batches, options.steps)
+            # Must be inside the `with` block: the ranks exchange state, so all of them must still be running.
+            trainer.bring_back()
+    except KeyboardInterrupt:
+        if receipt is not None and (ranks is None or ranks.rank == 0):
+            words = sys.argv[1:] if options.resume else [*sys.argv[1:], "--resume"]
+            tell(told_next("repro", *words), stream=sys.stderr)
+        raise
     seconds = time.perf_counter() - start
     if ranks is not None and ranks.rank > 0:
         # All ranks have the same state, so only rank 0 saves and reports it.
@@ -123,9 +130,7 @@ def _train(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps(report))
     else:
-        if losses:
-            told = count_of(trainer.steps, "step")
-            tell(f"loss     {losses[-1]:.6f} after {told} (first {losses[0]:.6f})")
+        tell(f"loss     {_told_losses(losses, trainer.steps, options.receipt)}")
         tell(f"state    {report['state_hash']}")
         tell(f"program  {report['program']}")
         tell(f"time     {seconds:.1f} s on {target}, threads: {report['threads']}")
@@ -135,6 +140,22 @@ def _train(options: argparse.Namespace) -> int:
             tell(f"receipt  {options.receipt}")
             tell(told_next("repro", "verify", options.receipt, "--steps", "sample:2"))
     return 0
+
+
+def _told_losses(losses: Sequence[float], steps: int, receipt: str | None) -> str:
+    """Describes the losses of the steps that this command ran, the last ones of `steps` steps. If it ran none, the
+    receipt has the last loss."""
+    told = f"after {count_of(steps, 'step')}"
+    if losses:
+        first = steps - len(losses) + 1
+        return f"{losses[-1]:.6f} {told} ({'first' if first == 1 else f'step {first}:'} {losses[0]:.6f})"
+    assert receipt is not None
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.step_log import loss_of
+
+    found = Receipt(receipt)
+    loss = loss_of(found.log[found.log.record_of(steps)], found.header)
+    return f"{'unknown' if loss is None else f'{loss:.6f}'} {told}, all of which the receipt had"
 
 
 def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:

@@ -22,6 +22,9 @@ SUFFIXES = (".safetensors", ".npy", ".npz", ".pt", ".pth", ".bin", ".ckpt")
 """The ends of names of files with tensors."""
 
 # A number is an f64, i64 or bool array of shape (). A text is any other value of a checkpoint, as repr writes it.
+_BEGINNING = 512
+"""The number of bytes at the beginning of a file that tell its form."""
+
 Value: TypeAlias = StoredTensor | np.ndarray | str
 
 
@@ -37,11 +40,12 @@ def read_values(path: str, follow: bool) -> dict[str, Value]:
     """
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
-        beginning = file.read(10)
+        beginning = file.read(_BEGINNING)
     if beginning[:6] == b"\x93NUMPY":
         return {"": read_npy(Span(path, follow, 0, size))}
     if beginning[:4] in (b"PK\3\4", b"PK\5\6"):
-        is_checkpoint = any(name.endswith("/data.pkl") for name in member_names(path))
+        # torch.save writes this member first, and a file that was cut off has no list of its members.
+        is_checkpoint = b"/data.pkl" in beginning or any(name.endswith("/data.pkl") for name in member_names(path))
         return {**(read_checkpoint if is_checkpoint else read_npz)(path, follow)}
     if beginning[8:9] == b"{":
         return {**read_safetensors(path, follow)}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, Unpack, overload
 
 import numpy as np
 
+from repro_mlir.base.calling_line import calling_line
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from repro_mlir.base.keywords import accepts_keywords
@@ -149,6 +150,7 @@ class Trainer(ConstantAttributes):
             cannot update the average or the scaler.
         """
         self._options = TrainOptions.parsed(**options)
+        self._made_at = calling_line()
         optimizer = frontend.unwrapped(optimizer)
         frontend.check_objects(model, loss_fn, optimizer)
         if self._options.receipt is not None and (self._options.ranks is None or self._options.ranks.rank == 0):
@@ -325,7 +327,11 @@ class Trainer(ConstantAttributes):
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
         """
-        loss, found = self._step_on(_as_given(batch), returns)
+        try:
+            loss, found = self._step_on(_as_given(batch), returns)
+        except frontend.CaptureError as error:
+            # The message names the user's line, which the frames of the capture would push out of sight.
+            raise error.with_traceback(None) from None
         return loss if not returns else result_of(loss, {name: found[name] for name in returns})
 
     def _step_on(self, arguments: Any, returns: Sequence[Returned] = ()) -> tuple[float, dict[str, Any]]:
@@ -617,7 +623,13 @@ class Trainer(ConstantAttributes):
         # trainer writes.
         with deferred_signals():
             recorder = Recorder(
-                options.receipt, program, options.target, executable.threads, options.nonfinite_loss, options.ranks
+                options.receipt,
+                program,
+                options.target,
+                executable.threads,
+                options.nonfinite_loss,
+                options.ranks,
+                self._made_at,
             )
             recorder.work_on(step.binding.arrays)
             step.push(stepped=recorder.steps > 0)

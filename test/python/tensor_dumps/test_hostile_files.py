@@ -138,6 +138,9 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "records": ("x.npy", lambda: npy(np.zeros(3, [("a", "f4")])), "got elements of [('a', '<f4')]"),
     "texts": ("x.npy", lambda: npy(np.array(["a"])), "got elements of <U1"),
     "truncated npz": ("x.npz", lambda: zipped({"x.npy": npy()})[:-30], "no end-of-directory record"),
+    "checkpoint without its end": (
+        "x.pt", lambda: zipped({"x/data.pkl": b"", "x/data/0": bytes(64)})[:-30], "expected a checkpoint of torch.save",
+    ),
     "damaged npz": ("x.npz", damaged_npz, "expected compressed data, got damaged data"),
     "other members": ("x.npz", lambda: zipped({"x.txt": b""}), "an unknown member"),
     "zip bomb": ("x.npz", lambda: zipped({"x.npy": npy(np.zeros(65 << 20, "f4"))}, 8), "bytes of members in a file"),

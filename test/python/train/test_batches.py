@@ -101,6 +101,7 @@ def test_a_batch_that_fails_leaves_the_run() -> None:
         for wrong, message in (
             ((X[:4, :5], Y[:4]), r"module 0: .* reduction dim"),
             ((X[:4].double(), Y[:4]), r"module 0: aten.addmm gets tensors of float32 and float64, expected the same"),
+            ((X[:4].to(torch.uint8), Y[:4]), r"module 0: aten.addmm gets tensors of float32 and uint8, expected"),
             ((X[:4],), "expected a tuple"),
             ((X[:4].to_sparse(), Y[:4]), "expected a dense tensor"),
             ((np.array(["a"]), Y[:1]), r"NumPy array of <U1"),

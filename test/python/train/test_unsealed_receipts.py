@@ -32,7 +32,7 @@ def test_the_end_of_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[st
     found = subprocess.run([sys.executable, "mine.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0
     warned = [line for line in found.stderr.splitlines() if "RuntimeWarning" in line]
-    assert len(warned) == 1 and "mine.py:8: RuntimeWarning: run.receipt has no seal" in warned[0]
+    assert len(warned) == 1 and "mine.py:7: RuntimeWarning: run.receipt has no seal" in warned[0]
     assert "with statement" in warned[0] and "close()" in warned[0]
     receipt = str(tmp_path / "run.receipt")
     assert main(["verify", receipt, "--target", "reference"]) == 2

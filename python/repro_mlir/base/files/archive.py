@@ -125,7 +125,7 @@ def _check_directory(file: BinaryIO, size: int, where: str) -> None:
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or at + _END.size > len(tail):
-        raise zipfile.BadZipFile("it has no end-of-directory record")
+        raise zipfile.BadZipFile("it has no end-of-directory record, so it is cut off or not a zip file")
     sizes = [_END.unpack_from(tail, at)[5]]
     at64 = size - len(tail) + at - _LOCATOR_BYTES - _END64.size
     if at64 >= 0:

@@ -26,7 +26,7 @@ import numpy as np
 
 from repro_mlir.base.compiler import install_extra
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.printing import foreign
+from repro_mlir.base.printing import foreign, kind_of
 from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.batches import repeated
 from repro_mlir.frontends import torch as frontend
@@ -162,7 +162,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
             raise ReproError(_NO_TRAINING.format(path))
         given = module.training()
     if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
-        kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        kind = f"{len(given)} values" if isinstance(given, tuple) else kind_of(given)
         raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
     options: Any = given[4] if len(given) == 5 else {}
     unknown = sorted(str(name) for name in options if name not in OPTIONS)
@@ -232,7 +232,7 @@ class _Batches:
     def __init__(self, given: Any, file: Path) -> None:
         self._file = file
         if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
-            raise ReproError(f"{file}: expected training() to return batches, got a {type(given).__name__}")
+            raise ReproError(f"{file}: expected training() to return batches, got {kind_of(given)}")
         self._iterator = repeated(given)
 
     def __iter__(self) -> Iterator[Any]:

@@ -10,6 +10,7 @@ these.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from repro_mlir.verification.dispute.runs import ReceiptRun
 from repro_mlir.verification.executors import default_target
 from repro_mlir.verification.operators import Operator
 from repro_mlir.verification.receipts.commitments import commit
-from repro_mlir.verification.receipts.comparison import differences, first_different_field, ran
+from repro_mlir.verification.receipts.comparison import differences, different_input, first_different_field, ran
 from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
 from repro_mlir.verification.receipts.receipt import Receipt
 
@@ -174,11 +175,41 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
     if records[0].commitment.program != records[1].commitment.program:
         ours, theirs = (ran(record) for record in records)
         note = f"step {step} runs program {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"
+        note += _different_programs(sides, number)
         return Difference((sides[0].name, sides[1].name), step, note=note)
     if records[0].commitment.signature != records[1].commitment.signature:
         note = f"the inputs or outputs of step {step} have other names in {sides[0].name} than in {sides[1].name}"
         return Difference((sides[0].name, sides[1].name), step, note=note)
     return _explain_step(sides, number, step)
+
+
+def _different_programs(sides: tuple[_Repeated, _Repeated], number: int) -> str:
+    """Describes how the programs of a step differ: their first different input, or else their first different
+    operator; empty if neither is known."""
+    listed = [side.receipt.log[number].program for side in sides]
+    headers = [side.receipt.header for side in sides]
+    signatures = [header.programs[place or 0].signature for header, place in zip(headers, listed, strict=True)]
+    different = different_input(*signatures)
+    if different is not None:
+        name, ours, theirs = different
+        return f": input {name} is {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"
+    graphs = [side.run.graph_of(number) for side in sides]
+    if None in graphs:
+        return ""
+    computing = ([each for each in graph.operators if not each.inline] for graph in graphs if graph is not None)
+    for ours, theirs in itertools.zip_longest(*computing):
+        if _computes(ours) != _computes(theirs):
+            pairs = zip((ours, theirs), sides, strict=True)
+            told = (f"{each or 'none'}{_computes(each)[1]} in {side.name}" for each, side in pairs)
+            return f": the first different operators are {', and '.join(told)}"
+    return ": the operators have equal names and types, so a constant, an attribute or the use of a value differs"
+
+
+def _computes(operator: Operator | None) -> tuple[str, str]:
+    """Returns the name of an operator and the types of its results."""
+    if operator is None:
+        return "", ""
+    return operator.name, "".join(f" {value.element} {[*value.kind.shape]}" for value in operator.results)
 
 
 def _program_file(side: _Repeated, number: int) -> str:

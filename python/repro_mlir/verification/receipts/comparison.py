@@ -50,6 +50,18 @@ def differences(header: Header, expected: Record, actual: Record) -> Iterator[tu
             yield from ((f"microbatch {number}", a.hex(), b.hex()) for number, (a, b) in pairs if a != b)
 
 
+def different_input(first: Signature, second: Signature) -> tuple[str, str, str] | None:
+    """Returns the name of the first input whose type differs between two programs, and both types, such as
+    "f32 [32, 20]" ("none" for a missing input); None if there is no such input."""
+    known = {kind.name: f"{kind.element} {[*kind.shape]}" for kind in first.inputs}
+    others = {kind.name: f"{kind.element} {[*kind.shape]}" for kind in second.inputs}
+    for name in {**known, **others}:
+        types = known.get(name, "none"), others.get(name, "none")
+        if types[0] != types[1]:
+            return name, *types
+    return None
+
+
 def ran(record: Record) -> str:
     """Describes the program of a record, or states that the record is a state change."""
     if record.program is None:

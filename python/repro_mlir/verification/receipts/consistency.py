@@ -51,9 +51,9 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     seal = receipt.seal
     if seal is None and not unfinished:
         raise ReproError(
-            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: ask the author for the "
-            "receipt of the ended run (the trainer's with statement or close() ends it); repro verify --unfinished "
-            "checks the steps that the receipt has"
+            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: ask the author to "
+            "end the run (repro train ... --resume; in a loop, a with statement or close() of the trainer); repro "
+            "verify --unfinished checks the steps that the receipt has"
         )
     if seal is not None:
         _check_file(receipt, seal, HEADER)

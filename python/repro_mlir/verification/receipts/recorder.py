@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +18,7 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from repro_mlir.base.calling_line import calling_line
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.numerics.hashing import tensor_bytes, tensor_digests
@@ -75,6 +74,7 @@ class Recorder:
         threads: int,
         nonfinite_loss: str = "warn",
         ranks: Ranks | None = None,
+        made_at: tuple[str, int] | None = None,
     ) -> None:
         """Creates a receipt, or resumes an existing one.
 
@@ -83,6 +83,7 @@ class Recorder:
           target, threads: recorded in the receipt for information.
           nonfinite_loss: see `Header`.
           ranks: the ranks of a distributed run; rank 0 writes the receipt, and the others start from the same record.
+          made_at: the file and the line that made the trainer, for a warning; None: those that call this package.
         Raises:
           ReproError: if the receipt exists already, belongs to another run or to a run that has stopped, or cannot be
             written. If there are ranks, rank 0 raises this error.
@@ -109,7 +110,7 @@ class Recorder:
         self._hashers = ThreadPoolExecutor(threads, "repro-hash")
         self._last = self._digests()
         # Only rank 0 writes a receipt. The function is called at the latest when the process ends.
-        self._unsealed = weakref.finalize(self, _warn_unsealed, self._path, self._owner, *_user_line())
+        self._unsealed = weakref.finalize(self, _warn_unsealed, self._path, self._owner, *(made_at or calling_line()))
         if isinstance(self._writer, FollowingWriter):
             self._unsealed.detach()
 
@@ -244,7 +245,7 @@ class Recorder:
             told = "this run has other values"
             if is_hyper_parameter and at < signature.num_hyper_parameters and not kind.shape:
                 stored = Receipt(self._path).inputs(self._writer.log.record_of(record.step))
-                told = f"expected {stored[at]}, this run has {array}"
+                told = f"expected {stored[at]!s}, this run has {array!s}"
             raise ReceiptWrong(
                 f"input {kind.name}",
                 f"{self._path} cannot be resumed, because the input differs from its record: {told}: change the script "
@@ -471,15 +472,6 @@ def _script(path: str | Path | None) -> tuple[str, str] | None:
         return Path(path).name, blake3.blake3(Path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _user_line() -> tuple[str, int]:
-    """Returns the file and the line of the code that called this package."""
-    package = __name__.partition(".")[0]
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
-        frame = frame.f_back
-    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def _warn_unsealed(path: Path, owner: int, file: str, line: int) -> None:

@@ -91,7 +91,13 @@ class ScriptInputs:
             different = first_different_field(theirs[name], self.run[name], name)
             if different is not None:
                 place, expected, actual = different
-                raise ReceiptWrong(place, f"differs from that of {source.script}", None, expected, actual)
+                message = f"differs from that of {source.script}"
+                if name == "initial":
+                    message += (
+                        ": if it differs with each run of the script, set a seed before the model is made, such as "
+                        "torch.manual_seed(0), and record the run again"
+                    )
+                raise ReceiptWrong(place, message, None, expected, actual)
 
     @property
     def script(self) -> str:

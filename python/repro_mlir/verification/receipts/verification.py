@@ -221,20 +221,20 @@ def _not_checked(
         yield f"{log.steps - run:,} of {count_of(log.steps, 'step')}: they were not run"
     yield from _not_computed(log, executed, in_part)
     if not isinstance(inputs, ScriptInputs):
-        what = "program, names, unsigned integers, hyper-parameters, initial state, batches and nonfinite_loss"
-        yield f"whether {what} are those wanted: no script"
+        what = "program, names, signs of integers, hyper-parameters, initial state, batches and nonfinite_loss"
+        yield f"whether {what} are the intended ones: no script was given (--script)"
     elif "nonfinite_loss" not in inputs.run:
         yield f"nonfinite_loss ({receipt.header.nonfinite_loss} in the receipt): the script does not set it"
     if receipt.header.microbatches_every is not None:
         yield f"microbatches_every ({receipt.header.microbatches_every} in the receipt): no option compares it"
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
-    yield "environment, data.script and checkpoint_every: they are for information"
+    yield "environment, data.script and checkpoint_every: machine, script and kept states, stated for information"
     yield from _not_in_identities(receipt, inputs)
     changes = [log[record].step for record in log.change_records]
     if changes:
         told = ", ".join(map(str, changes[:5])) + (" and more" if len(changes) > 5 else "")
-        yield f"whether the state that the user gave after step {told} is the one wanted: it is data, like a batch"
+        yield f"whether the change of the state after step {told} is intended: the user made it, no step computed it"
     gaps = _skipped(receipt)
     open_gaps = [gap for record, gap in gaps.items() if inputs is None or record not in executed]
     if open_gaps:
@@ -327,6 +327,8 @@ class Replay:
         self._pool = ThreadPoolExecutor(self._executable(receipt.program).threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
+        # The inputs of the last step.
+        self._given: list[np.ndarray] = []
 
     def _executable(self, program: StepProgram) -> StepExecutable:
         found = self._executables.pop(program.hash, None)
@@ -415,7 +417,7 @@ class Replay:
                 state[name][...] = array
             self._position = number
             return record
-        inputs = self.inputs(number)
+        inputs = self._given = self.inputs(number)
         microbatches: tuple[bytes, ...] = ()
         try:
             program = self._receipt.program_at(record.program)
@@ -445,16 +447,25 @@ class Replay:
         """Runs a record. Raises ReceiptWrong, which names the first tensor, if the results differ from the receipt."""
         computed, recorded = self.run(number), self._receipt.log[number]
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
-            is_input = place.startswith("input ")
-            message = "the input of the step" if is_input else f"the result of {self._target}"
-            raise ReceiptWrong(
-                place,
-                f"the receipt does not have {message}",
-                recorded.step,
-                expected,
-                actual,
-                is_change=recorded.is_change,
-            )
+            role, _, name = place.partition(" ")
+            message = f"the receipt does not have the result of {self._target}"
+            if role == "input":
+                message = self._different_input(number, name)
+            raise ReceiptWrong(place, message, recorded.step, expected, actual, is_change=recorded.is_change)
+
+    def _different_input(self, number: int, name: str) -> str:
+        """Describes an input of the step that was run last, which differs from its record: both values of a
+        hyper-parameter."""
+        record = self._receipt.log[number]
+        assert record.program is not None
+        if not isinstance(self._source, ScriptInputs):
+            return "the input is not the one that the receipt records"
+        signature = self._receipt.header.programs[record.program].signature
+        at = [kind.name for kind in signature.inputs].index(name)
+        if at >= signature.num_hyper_parameters or signature.inputs[at].shape:
+            return f"{self._source.script} gives other values than the receipt records"
+        ours, theirs = self._given[at], self._receipt.inputs(number)[at]
+        return f"the receipt records {theirs!s}, {self._source.script} gives {ours!s}"
 
     def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
         """Runs microbatches of a step whose record commits to them, without changing the state. Raises ReceiptWrong if
@@ -464,11 +475,11 @@ class Replay:
         program = self._receipt.program_at(record.program)
         assert isinstance(program, MicrobatchProgram)
         kept = cast(MicrobatchExecutable, self._executable(program)).keep(self.state_before(number))
-        inputs = self.inputs(number)
+        inputs = self._given = self.inputs(number)
         kinds = self._receipt.header.programs[record.program].signature.inputs
         for kind, expected, actual in zip(kinds, record.commitment.inputs, digests_of(kinds, inputs), strict=True):
             if expected != actual:
-                message = "the receipt does not have the input of the step"
+                message = self._different_input(number, kind.name)
                 raise ReceiptWrong(f"input {kind.name}", message, record.step, expected.hex(), actual.hex())
         for each in chosen:
             try:

@@ -17,6 +17,7 @@ from repro_mlir.base.numerics.hashing import combine_digests
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.receipts.commitments import Commitment, next_link
+from repro_mlir.verification.receipts.comparison import different_input
 from repro_mlir.verification.receipts.consistency import check_step
 from repro_mlir.verification.receipts.file_list import FileList, describe_files, leftovers, list_files
 from repro_mlir.verification.receipts.form import (
@@ -303,10 +304,11 @@ def _same_run(found: Header, wanted: Header, path: Path) -> Header:
         )
     ours, theirs = wanted.programs[0], found.programs[0]
     if ours.identity != theirs.identity:
+        different = different_input(theirs.signature, ours.signature)
+        told = f" ({different[0]}: {different[1]} in the receipt, {different[2]} in this run)" if different else ""
         raise ReproError(
-            f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}"
-            f"{_different_inputs(theirs, ours)}: change the model, the options and the shapes of the batches back, or "
-            "begin another receipt"
+            f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}{told}: "
+            "change the model, the options and the shapes of the batches back, or begin another receipt"
         )
     if found.initial != wanted.initial:
         raise ReproError(
@@ -322,14 +324,3 @@ def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     if found.stored != wanted.stored:
         raise ReproError(f"{path}: expected a receipt {'with' if wanted.stored else 'without'} batches, as in this run")
     return found
-
-
-def _different_inputs(recorded: ListedProgram, ours: ListedProgram) -> str:
-    """Describes the first input whose type differs between two programs; empty if there is none."""
-    known = {kind.name: kind for kind in recorded.signature.inputs}
-    for kind in ours.signature.inputs:
-        found = known.get(kind.name, kind)
-        if (found.shape, found.element) != (kind.shape, kind.element):
-            shapes = (f"{each.element} {[*each.shape]}" for each in (found, kind))
-            return f" ({kind.name}: {' in the receipt, '.join(shapes)} in this run)"
-    return ""

@@ -567,7 +567,7 @@ def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) 
     receipt = Receipt(path)
     inputs = ScriptInputs(receipt, Agreed(receipt.program, run, batches))
     assert repro_mlir.verify(receipt, threads=1, inputs=inputs, chain=link).not_checked == (
-        "environment, data.script and checkpoint_every: they are for information",
+        "environment, data.script and checkpoint_every: machine, script and kept states, stated for information",
         "who vouches for the run: no signature",
     )
 

@@ -111,8 +111,8 @@ def test_recorded_programs_and_changes(whole: Path) -> None:
     assert not receipt.change(AT_THE_END)["3.bias"].any()
     verified = repro_mlir.verify(whole, target="reference")
     assert verified.executed == tuple(range(1, STEPS + 1)) and verified.state_hash == receipt.seal.state_hash
-    told = "the state that the user gave after step 6, 10 is the one wanted: it is data, like a batch"
-    assert f"whether {told}" in verified.not_checked
+    told = "whether the change of the state after step 6, 10 is intended: the user made it, no step computed it"
+    assert told in verified.not_checked
     # To verify step 7, starts from the kept state after step 4 and applies the recorded change before step 7.
     assert repro_mlir.verify(whole, "7", target="reference").executed == (5, 6, 7)
 

@@ -5,6 +5,7 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
+import torch
 from receipt_runs import EVERY, STEPS, same_files, train, training
 from repro_mlir import ReceiptOptions, ReproError
 from repro_mlir.base.errors import ReceiptWrong
@@ -21,6 +23,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.verification.difference.receipts import diff_receipts
 from repro_mlir.verification.receipts.choice import choose
 from repro_mlir.verification.receipts.recorder import Recorder
 from repro_mlir.verification.receipts.step_log import StoredInputs
@@ -109,6 +112,30 @@ def test_a_finished_run_goes_on(finished: Path, copy: Callable[[], Path]) -> Non
     assert repro_mlir.verify(path).steps == STEPS + 2
     with pytest.raises(ReproError, match="expected at least 10 steps, the number that the receipt already has, got 8"):
         train(ReceiptOptions(path, resume=True))
+
+
+def test_a_comparison_says_how_programs_differ(finished: Path, tmp_path: Path) -> None:
+    def note(name: str, change: Callable[[list], None]) -> str:
+        model, loss_fn, optimizer, batches, options = training()
+        made = [model, loss_fn, batches]
+        change(made)
+        receipt = ReceiptOptions(tmp_path / name)
+        with repro_mlir.Trainer(made[0], made[1], optimizer, receipt=receipt, target="reference", **options) as trainer:
+            trainer.fit(made[2], 1)
+        difference = diff_receipts(finished, tmp_path / name, ["reference"])
+        assert difference is not None and difference.step == 1
+        return difference.note
+
+    def batches_of_three(made: list) -> None:
+        made[2] = [(torch.ones(3, 4), torch.zeros(3, dtype=torch.int64))]
+
+    def tanh(made: list) -> None:
+        made[0][2] = torch.nn.Tanh()
+
+    shapes = f"input batch[0] is f32 [5, 4] in {finished}, and f32 [3, 4] in {tmp_path / 'three'}"
+    assert note("three", batches_of_three).endswith(shapes)
+    told = note("tanh", tanh)
+    assert "the first different operators are operator " in told and f"f32 [5, 6] in {tmp_path / 'tanh'}" in told
 
 
 def test_resuming_another_run(finished: Path, copy: Callable[[], Path]) -> None:
@@ -334,7 +361,40 @@ def training():
 """
 
 
-def test_commands(capsys, tmp_path: Path) -> None:
+OTHER_RATE = """
+honest = training
+
+def training():
+    model, loss_fn, optimizer, batches, options = honest()
+
+    def changed():
+        for batch in batches:
+            optimizer.param_groups[0]["lr"] = 0.25
+            yield batch
+    return model, loss_fn, optimizer, changed(), options
+"""
+OTHER_WEIGHTS = """
+honest = training
+
+def training():
+    made = honest()
+    next(made[0].parameters()).data += 1
+    return made
+"""
+INTERRUPTED = """
+honest = training
+
+def training():
+    model, loss_fn, optimizer, batches, options = honest()
+
+    def interrupted():
+        yield next(batches)
+        raise KeyboardInterrupt
+    return model, loss_fn, optimizer, interrupted(), options
+"""
+
+
+def test_commands(capsys, monkeypatch, tmp_path: Path) -> None:
     script, path = tmp_path / "script.py", str(tmp_path / "run.receipt")
     script.write_text(SCRIPT.format(folder=str(Path(__file__).parent)))
     train_ = ["train", str(script), "--receipt", path, "--checkpoint-every", "3", "--leave-batches", "--threads", "1"]
@@ -346,7 +406,8 @@ def test_commands(capsys, tmp_path: Path) -> None:
     report = json.loads(capsys.readouterr().out)
     assert report["steps"] == 5 and len(report["losses"]) == 1
     assert main([*train_, "--steps", "5", "--resume"]) == 0
-    assert "loss" not in capsys.readouterr().out
+    told = f"loss     {report['loss']:.6f} after 5 steps, all of which the receipt had"
+    assert told in capsys.readouterr().out
     assert main(["verify", path]) == 2
     assert "does not store the batches: pass their script" in capsys.readouterr().err
     assert main(["verify", path, "--script", str(script), "--json"]) == 0
@@ -354,9 +415,24 @@ def test_commands(capsys, tmp_path: Path) -> None:
     assert verified["right"] and verified["state_hash"] == report["state_hash"] and verified["verified_steps"] == 5
     assert main(["verify", path, "--script", str(script), "--steps", "5"]) == 0
     assert "right    1 of 5 steps, 1 run on cpu" in capsys.readouterr().out
-    script.write_text(script.read_text() + OTHER_BATCHES)
+    honest = script.read_text()
+    script.write_text(honest + OTHER_BATCHES)
     assert main(["verify", path, "--script", str(script)]) == 1
-    assert "WRONG    step 5: input" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"WRONG    step 5: input batch[1]: {script} gives other values than the receipt records" in told
+    script.write_text(honest + OTHER_RATE)
+    assert main(["verify", path, "--script", str(script)]) == 1
+    assert f"step 1: input lr: the receipt records 0.005, {script} gives 0.25" in capsys.readouterr().out
+    script.write_text(honest + OTHER_WEIGHTS)
+    assert main(["verify", path, "--script", str(script)]) == 1
+    assert f"initial: differs from that of {script}: if it differs with each run" in capsys.readouterr().out
+    (tmp_path / "interrupted.py").write_text(honest + INTERRUPTED)
+    with monkeypatch.context() as patch:
+        words = ["train", str(tmp_path / "interrupted.py"), "--steps", "9", "--receipt", str(tmp_path / "cut")]
+        patch.setattr(sys, "argv", ["repro", *words])
+        assert main(words) == 130
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == [f"next     repro {' '.join(words)} --resume", "repro: interrupted"]
     assert main(["train", str(script), "--steps", "1", "--resume"]) == 2
     assert "expected --receipt DIR with --resume" in capsys.readouterr().err
 

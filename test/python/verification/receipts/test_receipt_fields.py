@@ -31,7 +31,7 @@ pytest.importorskip("torch_mlir")
 
 Path_ = tuple[str | int, ...]
 
-SCRIPT, INFORMATION = "are those wanted: no script", "environment, data.script and checkpoint_every"
+SCRIPT, INFORMATION = "are the intended ones: no script", "environment, data.script and checkpoint_every"
 
 OPEN = {
     "receipt.json data.script.name": INFORMATION,

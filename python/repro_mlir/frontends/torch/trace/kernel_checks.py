@@ -34,6 +34,20 @@ _KEPT_DIMENSIONS = {
 extents of the other dimensions become at most 1.
 """
 
+_PRODUCTS = {
+    "addbmm",
+    "addmm",
+    "addmv",
+    "baddbmm",
+    "bmm",
+    "convolution",
+    "dot",
+    "mm",
+    "mv",
+    "vdot",
+}
+"""Operators that PyTorch refuses on mixed element types when it runs them, but not when it traces them."""
+
 _NUMBERS = {
     "constant_pad_nd": "value",
     "fill": "value",
@@ -61,6 +75,8 @@ def refuse_arguments(graph: torch.fx.GraphModule) -> None:
         if not isinstance(node.target, OpOverload):
             continue
         name = node.target._schema.name.removeprefix("aten::")
+        if name in _PRODUCTS:
+            _refuse_types(node, name)
         if name in _NUMBERS:
             _refuse_overflow(node, _NUMBERS[name])
         elif name == "convolution" or name in _KEPT_DIMENSIONS:
@@ -83,6 +99,15 @@ def _refuse_arguments_of(node: torch.fx.Node, name: str) -> None:
             target(*args, **kwargs)
     except Exception as error:
         raise located(origin_of_node(node), reason_of(error)) from None
+
+
+def _refuse_types(node: torch.fx.Node, name: str) -> None:
+    """Raises a CaptureError for a product of tensors of different element types."""
+    types = {each.meta["val"].dtype for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)}
+    if len(types) > 1:
+        found = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
+        reason = f"aten.{name} gets tensors of {found}, expected the same type: x.float() converts to float32"
+        raise located(origin_of_node(node), reason)
 
 
 def _refuse_overflow(node: torch.fx.Node, name: str) -> None:

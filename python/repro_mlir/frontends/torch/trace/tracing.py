@@ -128,29 +128,6 @@ def _without_log() -> Iterator[None]:
         log.removeFilter(is_shown)
 
 
-_PRODUCTS = {
-    torch.ops.aten.addbmm.default,
-    torch.ops.aten.addmm.default,
-    torch.ops.aten.addmv.default,
-    torch.ops.aten.baddbmm.default,
-    torch.ops.aten.bmm.default,
-    torch.ops.aten.convolution.default,
-    torch.ops.aten.dot.default,
-    torch.ops.aten.mm.default,
-    torch.ops.aten.mv.default,
-    torch.ops.aten.vdot.default,
-}
-"""Operators that PyTorch refuses on mixed element types when it runs them, but not when it traces them."""
-
-
-def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
-    types = {value.dtype for value in arguments if isinstance(value, torch.Tensor)}
-    if len(types) > 1:
-        found = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
-        name = str(operator).removesuffix(".default")
-        raise CaptureError(f"{name} gets tensors of {found}, expected the same type: x.float() converts to float32")
-
-
 _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}
 
 
@@ -199,8 +176,6 @@ class _SecondStage(NodeInterpreter):
             return fused.call_fma(*args)
         if value_checks.is_assert(target):
             return value_checks.call_assert(*args)
-        if target in _PRODUCTS:
-            _require_one_type(target, args)
         if target in _SQUEEZES:
             _require_kept(*args)
         args = with_positive_indices(target, args)
