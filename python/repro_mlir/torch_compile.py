@@ -120,9 +120,9 @@ class Backend(ConstantAttributes):
 def backend(**options: Unpack[BackendKeywords]) -> Backend:
     """Returns a torch.compile backend whose compiled functions compute the same bits on every target.
 
-        model = torch.compile(model, backend=repro_mlir.backend(), fullgraph=True)
+        loss_of = torch.compile(lambda x, y: loss_fn(model(x), y), backend=repro_mlir.backend(), fullgraph=True)
 
-    `torch.compile(model, backend="repro_mlir", options={"threads": 1})` is equivalent once the package is installed.
+    `backend="repro_mlir", options={"threads": 1}` selects this backend by its name once the package is installed.
     Forward and backward each become a program, as does `torch.compile(optimizer.step, backend=...)`;
     `compile_optimizer` compiles the same update as `Trainer`. PyTorch computes everything outside of compiled
     functions, with its own bits: compile the function that returns the loss, not the model alone. A graph break causes

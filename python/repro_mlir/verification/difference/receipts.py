@@ -197,9 +197,9 @@ def _different_programs(sides: tuple[_Repeated, _Repeated], number: int) -> str:
     if None in graphs:
         return ""
     computing = ([each for each in graph.operators if not each.inline] for graph in graphs if graph is not None)
-    for ours, theirs in itertools.zip_longest(*computing):
-        if _computes(ours) != _computes(theirs):
-            pairs = zip((ours, theirs), sides, strict=True)
+    for operators in itertools.zip_longest(*computing):
+        if _computes(operators[0]) != _computes(operators[1]):
+            pairs = zip(operators, sides, strict=True)
             told = (f"{each or 'none'}{_computes(each)[1]} in {side.name}" for each, side in pairs)
             return f": the first different operators are {', and '.join(told)}"
     return ": the operators have equal names and types, so a constant, an attribute or the use of a value differs"

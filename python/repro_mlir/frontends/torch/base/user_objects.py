@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from repro_mlir.base.printing import kind_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
@@ -94,4 +95,4 @@ def _require(value: Any, kind: type, known: str, what: str, arguments: str) -> N
         return
     if isinstance(value, type):
         raise CaptureError(f"{what} is the class {value.__name__}, expected an instance: {value.__name__}({arguments})")
-    raise CaptureError(f"{what} is a {type(value).__name__}, expected a {known}")
+    raise CaptureError(f"{what} is {kind_of(value)}, expected a {known}")

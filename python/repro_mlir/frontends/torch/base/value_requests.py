@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, f
 from torch.nn.modules import batchnorm
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import kind_of
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file, is_user_frame, origin_of_node
 from repro_mlir.frontends.torch.base.torch_internals import (
@@ -119,7 +120,7 @@ def no_tensor(what: str, value: Any) -> str:
     """Returns the message for a result `value`, called `what`, that is a number or other object instead of a tensor."""
     mode = get_proxy_mode()
     if mode is None or not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return f"{what} is a {type(value).__name__}, expected a tensor"
+        return f"{what} is {kind_of(value)}, expected a tensor"
     slot: Any = get_proxy_slot(value, mode.tracer, None)
     origin = None if slot is None else origin_of_node(slot.force().node)
     place = f"{origin}: " if origin else ""

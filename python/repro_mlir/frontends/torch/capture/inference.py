@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from repro_mlir.base.printing import kind_of
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.open_sizes import SymbolicSizes
@@ -135,7 +136,7 @@ class _Inference(Step):
         results = Results()
         results.append_all("output", result)
         if not results.tensors:
-            raise CaptureError(f"the model returns a {type(result).__name__} without tensors, expected at least one")
+            raise CaptureError(f"the model returns {kind_of(result)} without tensors, expected at least one")
         return self.give(results)
 
 

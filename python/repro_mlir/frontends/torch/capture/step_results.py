@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import kind_of
 from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch.base.capture_options import RETURNED, Returned
 from repro_mlir.frontends.torch.base.errors import CaptureError
@@ -145,6 +146,6 @@ def _replace(
             object.__setattr__(result, field.name, _replace(getattr(value, field.name), kind, function, inner))
         return result
     raise CaptureError(
-        f"the model returns a {type(value).__name__}, expected outputs of tensors and numbers in tuples, lists, "
+        f"the model returns {kind_of(value)}, expected outputs of tensors and numbers in tuples, lists, "
         "mappings and dataclasses"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from repro_mlir.base.printing import kind_of
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import named_modules, phase
@@ -92,7 +93,7 @@ def loss_of(model: torch.nn.Module, loss_fn: Callable[[Any, Any], torch.Tensor] 
     elif isinstance(result, tuple | list) and result:
         result = result[0]
     if not isinstance(result, torch.Tensor):
-        raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss: loss_fn is None")
+        raise CaptureError(f"the model returns {kind_of(result)}, expected the loss: loss_fn is None")
     return result, output
 
 
@@ -111,7 +112,7 @@ def _computed(
         with phase(f"metric {name}"):
             value = function(output, target)
         if not isinstance(value, torch.Tensor) or value.dim() != 0 or value.is_complex():
-            found = f"shape {list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+            found = f"shape {list(value.shape)}" if isinstance(value, torch.Tensor) else kind_of(value)
             raise CaptureError(f"metric {name} returns {found}, expected a tensor of shape [] with a real number")
         if sites.drawn:
             raise CaptureError(f"metric {name} draws random numbers, which changes the state: expected none")
@@ -126,9 +127,9 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
     """Raises CaptureError unless the batch has inputs and a target for a loss function."""
     if loss_fn is None or (isinstance(batch, tuple | list) and len(batch) >= 2):
         return
-    found = f"a {type(batch).__name__}"
+    found = kind_of(batch)
     if isinstance(batch, tuple | list):
         found += f" of {len(batch)}"
         if len(batch) == 1 and isinstance(batch[0], tuple | list):
-            found += f" (a {type(batch[0]).__name__}: step(*batch) passes its entries)"
+            found += f" ({kind_of(batch[0])}: step(*batch) passes its entries)"
     raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) for loss_fn")

@@ -14,6 +14,7 @@ import torch
 import torch.fx
 
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import kind_of
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import dtype_of, to_tensor
 from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, leaf_names
@@ -180,7 +181,7 @@ class TorchBindings:
                 continue
             want = next(expected)
             if not isinstance(leaf, torch.Tensor):
-                raise CaptureError(f"{want.name} is a {type(leaf).__name__}, expected a tensor")
+                raise CaptureError(f"{want.name} is {kind_of(leaf)}, expected a tensor")
             dtype, shape = dtype_of(want), want.shown_shape
             if tuple(leaf.shape) != shape or leaf.dtype != dtype:
                 raise CaptureError(

@@ -780,10 +780,10 @@ def _global_generator(value: Any) -> object:
     """Returns the global generator of random numbers to which a function of the module random or numpy.random belongs;
     None for any other object."""
     owner = value.__self__ if type(value) is types.MethodType else None
-    of_numpy: Any = np.random.mtrand._rand
-    if owner is random._inst or owner is of_numpy:  # type: ignore[attr-defined]
+    numpy: Any = np.random
+    if owner is random._inst or owner is numpy.mtrand._rand:
         return owner
-    return of_numpy if value is np.random.get_bit_generator else None
+    return numpy.mtrand._rand if value is numpy.get_bit_generator else None
 
 
 def _is_users(code: types.CodeType) -> bool:

@@ -427,7 +427,7 @@ def without_other_random_numbers(recording: Recording | None = None) -> Iterator
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield
     if python != random.getstate():
-        line = lines(random._inst)  # type: ignore[attr-defined]
+        line = lines(random._inst)
         raise CaptureError(f"{line}the step draws random numbers with Python's module random: use torch's")
     if numpy != pickle.dumps(np.random.get_state(legacy=False)):
         line = lines(np.random.mtrand._rand)
