@@ -19,6 +19,7 @@ pytest.importorskip("torch_mlir")
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "troubleshooting.md").read_text()
 MESSAGES = re.findall(r"^\| `(.*?)` \|", PAGE, flags=re.M)
 X, Y = torch.ones(6, 8), torch.arange(6) % 4
+LOSSES: list[torch.Tensor] = []
 cross_entropy = torch.nn.functional.cross_entropy
 
 
@@ -88,6 +89,7 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "a row of selected rows": lambda: step(lambda x, y: y[y[:, 0] > 0][0]),
     "no lowering": lambda: step(lambda x, y: torch.linalg.svdvals(x).sum()),
     "random": lambda: step(lambda x, y: random.random()),
+    "list of losses": lambda: step(lambda x, y: LOSSES.append(y.detach()) or 1),
     "text": lambda: step(lambda x, y: print(y)),
     "dimensions of classes": lambda: step(y=Y[:, None]),
     "no reduction": lambda: step(loss=lambda y, t: cross_entropy(y, t, reduction="none")),
