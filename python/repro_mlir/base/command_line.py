@@ -206,29 +206,38 @@ def _outputs_of(options: argparse.Namespace) -> dict[str, str]:
 _OUTPUTS = ("output", "outputs", "save", "html", "evidence", "programs")
 """The options that name output files or folders."""
 
+_STANDARD_OUTPUT = "/dev/stdout"
+
 _SAVED_MODEL = "saved_model.pb"
 """The file that marks a folder as a SavedModel."""
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Raises ReproError if an output is an input of the command, lies in a receipt or in a SavedModel that is an input,
-    or is the same file as another output."""
+    """Replaces the output - by standard output. Raises ReproError if an output is an input of the command, lies in a
+    receipt or in a SavedModel that is an input, or is the same file as another output."""
     given = vars(options)
+    given |= {name: _STANDARD_OUTPUT for name, output in _outputs_of(options).items() if output == "-"}
     outputs = _outputs_of(options)
     files = [os.path.realpath(each) for each in outputs.values()]
     for file in files:
         if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):
             raise ReproError(f"{file}: expected one output in this file, got {files.count(file)}")
     for name, output in outputs.items():
-        # An output may be a folder: the receipt itself is one, too.
-        refuse_inside_receipt(os.path.join(output, "file"))
+        refuse_inside_receipt(output)
         for other, values in given.items():
             # `save` may equal `state`: the old state is replaced only after the new state is stored.
             if other in outputs or (name, other) == ("save", "state"):
                 continue
             for value in values if isinstance(values, list) else [values]:
-                if isinstance(value, str) and _is_or_holds(value, output):
+                if isinstance(value, str) and any(_is_or_holds(path, output) for path in _paths_in(value)):
                     raise ReproError(f"{output}: expected an output that is not an input, but this overwrites {value}")
+
+
+def _paths_in(value: str) -> set[str]:
+    """Returns the texts in the value of an option that may be paths: the value, and what follows a prefix, such as in
+    cores:FILE or 0=cores:FILE,1=cpu."""
+    parts = {value, *value.split(",")}
+    return {part[at:] for part in parts for at in (0, *(i + 1 for i, each in enumerate(part) if each in ":="))}
 
 
 def _is_or_holds(given: str, output: str) -> bool:

@@ -15,9 +15,10 @@ RECEIPT_FILES = ("receipt.json", "steps.jsonl")
 
 
 def refuse_inside_receipt(path: str | Path) -> None:
-    """Raises ReproError if a path is within a receipt, to which only the trainer of its run may add files: any other
-    file makes the receipt wrong."""
-    for folder in Path(os.path.realpath(path)).parents:
+    """Raises ReproError if a path is that of a receipt or within one, to which only the trainer of its run may add
+    files: any other file makes the receipt wrong."""
+    target = Path(os.path.realpath(path))
+    for folder in (target, *target.parents):
         if all((folder / name).is_file() for name in RECEIPT_FILES):
             raise ReproError(
                 f"cannot write {path}: {folder} is a receipt, which another file would make wrong: name a path outside"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro_mlir.base.command_line import positive
+from repro_mlir.base.files.storage import make_folder
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_script, recipe_names
@@ -104,8 +105,6 @@ def _precision(options: argparse.Namespace) -> int:
 def _folder(name: str) -> Iterator[None]:
     """A context manager that creates the folder before the block, so that an error is found before minutes of training.
     If the block fails, removes the folder again, unless the folder existed before."""
-    from repro_mlir.precision_report.results import make_folder
-
     is_new = not Path(name).exists()
     make_folder(name)
     try:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.base.errors import ReproError
-from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.storage import make_folder, write_file
 from repro_mlir.precision_report.page import page
 from repro_mlir.precision_report.statistics import Decibel, OperandStatistics
 
@@ -169,13 +168,3 @@ class Report:
         write_file(path / DATA, (text + "\n").encode())
         write_file(path / PAGE, page(json.loads(text)).encode())
         return path / PAGE, path / DATA
-
-
-def make_folder(folder: str | Path) -> Path:
-    """Creates a folder, unless it exists. Raises ReproError if that fails."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ReproError(f"cannot make the folder {path}: {error.strerror}") from None
-    return path

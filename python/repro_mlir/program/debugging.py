@@ -18,6 +18,7 @@ from pathlib import Path
 
 from repro_mlir import ir, passmanager
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.storage import make_folder
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.program.canonical import from_bytes
 
@@ -71,9 +72,9 @@ def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
     folder = os.environ.get(VARIABLE) or None
     try:
         if folder:
-            os.makedirs(folder, exist_ok=True)
+            make_folder(folder)
         descriptor, file = tempfile.mkstemp(".mlir", "repro-", folder)
-    except OSError as error:
+    except (OSError, ReproError) as error:
         return f"; cannot write a file to repeat it: {error}"
     with open(descriptor, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -84,13 +85,13 @@ def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
 
 def _new_folder(root: Path, stage: str) -> Path:
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         for number in itertools.count():
             folder = root / f"{number:03}-{stage}"
             if not list(root.glob(f"{number:03}-*")):
                 folder.mkdir()
                 return folder
-    except OSError as error:
+    except (OSError, ReproError) as error:
         raise ReproError(f"{VARIABLE}: {error}") from None
     raise AssertionError("unreachable")
 

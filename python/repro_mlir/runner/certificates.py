@@ -20,7 +20,7 @@ from typing import Any
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files import json_shapes as shapes
 from repro_mlir.base.files.regular import read_regular
-from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.storage import make_folder, write_file
 from repro_mlir.base.printing import foreign
 from repro_mlir.runner.device import Device
 from repro_mlir.runner.manifest import parse_json
@@ -195,10 +195,7 @@ def read_certificate(path: str | Path) -> Certificate:
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
     """Writes a certificate, and creates its folder if needed. Raises ReproError if the file cannot be written."""
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ReproError(f"cannot write {path}: {error.strerror}") from None
+    make_folder(Path(path).parent)
     write_file(path, (json.dumps(certificate.as_json(), indent=1) + "\n").encode())
 
 

@@ -52,6 +52,8 @@ def test_files_written_to_standard_output(tmp_path: Path) -> None:
     expected = (tmp_path / "file").read_bytes()
     done = subprocess.run([*command, "/dev/stdout"], check=True, capture_output=True)
     assert done.stdout == expected and b"wrote    /dev/stdout" in done.stderr
+    done = subprocess.run([*command, "-"], check=True, capture_output=True, cwd=SIGNED)
+    assert done.stdout == expected and not (SIGNED / "-").exists()
     done = subprocess.run([*command, "/dev/stdout", "--json"], check=True, capture_output=True)
     assert done.stdout == expected and json.loads(done.stderr)["output"] == "/dev/stdout"
     with open(tmp_path / "log", "wb") as file:

@@ -515,7 +515,7 @@ def test_the_command(
         (["--recipes", "fp3", "--steps", "2"], "expected a recipe among"),
         (["--recipes", "bf16", "--steps", "0"], "--steps"),
         (["--recipes", "bf16", "--steps", "2", "--samples", "-1"], "expected a number of samples"),
-        (["--recipes", "bf16", "--steps", "2", "--output", "file"], "cannot make the folder file: File exists"),
+        (["--recipes", "bf16", "--steps", "2", "--output", "file"], "cannot write file: File exists"),
         (["--steps", "2"], "--recipes"),
     ],
 )

@@ -145,22 +145,41 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def make_empty_folder(path: str | Path) -> Path:
-    """Creates a folder, or accepts one that is empty, so that no older files mix with the new ones.
+def make_folder(path: str | Path) -> Path:
+    """Creates a folder with its parents, unless it exists. Raises ReproError if that fails, or the path is within a
+    receipt."""
+    refuse_inside_receipt(path)
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ReproError(f"cannot write {folder}: {error.strerror}") from None
+    return folder
 
-    Raises:
-      ReproError: the folder has files, the path is that of a file or within a receipt, or the folder cannot be created.
-    """
+
+def check_empty_folder(path: str | Path) -> None:
+    """Raises ReproError if a folder has files, the path is that of a file or within a receipt, or the folder cannot be
+    read or created. Callers check this before they compute the contents."""
     refuse_inside_receipt(path)
     folder = Path(path)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             found = "a folder with files" if folder.is_dir() else "a file"
             raise ReproError(f"{folder}: expected a new or empty folder, got {found}: name another")
-        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ReproError(f"cannot write {folder}: {error.strerror}") from None
-    return folder
+    target = Path(os.path.realpath(folder))
+    present = next(each for each in (target, *target.parents) if each.exists())
+    if not present.is_dir() or not os.access(present, os.W_OK):
+        reason = "Permission denied" if present.is_dir() else "Not a directory"
+        raise ReproError(f"cannot write {folder}: {reason}")
+
+
+def make_empty_folder(path: str | Path) -> Path:
+    """Creates a folder, or accepts one that is empty, so that no older files mix with the new ones. Raises ReproError
+    as `check_empty_folder`."""
+    check_empty_folder(path)
+    return make_folder(path)
 
 
 def begin_directory(path: Path) -> Path:

@@ -32,7 +32,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         """Raises ReproError if the folder is within a receipt, which messages would make wrong."""
-        refuse_inside_receipt(path / "question")
+        refuse_inside_receipt(path)
         self._path = path
 
     def check(self, *empty_of: str) -> None:

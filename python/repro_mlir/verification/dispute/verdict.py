@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.npz import write_arrays
-from repro_mlir.base.output_paths import refuse_inside_receipt
+from repro_mlir.base.files.storage import make_folder
 from repro_mlir.base.printing import foreign
 from repro_mlir.verification.elements import ElementDifference
 from repro_mlir.verification.operators import Extraction, Operator
@@ -65,13 +64,9 @@ class Evidence:
         inputs = tuple(replace(kind, name=f"input {i}") for i, kind in enumerate(self.extraction.program.inputs))
         program = replace(self.extraction.program, inputs=inputs)
         arrays = {kind.name: array for kind, array in zip(inputs, self.inputs, strict=True)}
-        refuse_inside_receipt(Path(folder) / "operator.repro")
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ReproError(f"cannot write {error.filename or folder}: {error.strerror}") from None
-        write_arrays(Path(folder) / "inputs.npz", arrays)
-        program.save(Path(folder) / "operator.repro")
+        path = make_folder(folder)
+        write_arrays(path / "inputs.npz", arrays)
+        program.save(path / "operator.repro")
 
 
 @dataclass(frozen=True)

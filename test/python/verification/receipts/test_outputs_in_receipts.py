@@ -38,6 +38,8 @@ def test_the_files_that_tell_a_receipt() -> None:
     [
         storage.check_can_write,
         lambda path: storage.write_file(path, b"x"),
+        storage.make_folder,
+        storage.check_empty_folder,
         storage.make_empty_folder,
         lambda path: listen(f"unix:{path}"),
         lambda path: Folder(path.parent),
