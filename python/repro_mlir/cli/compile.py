@@ -8,18 +8,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
-import re
 import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.files.storage import check_can_write, make_empty_folder, write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import (
@@ -38,9 +34,6 @@ from repro_mlir.cli.target import target_names
 
 if TYPE_CHECKING:
     from repro_mlir.program import Program
-    from repro_mlir.verification.receipts.signing import PrivateKey
-
-MICROCONTROLLER = "cortex-m4f"
 
 _NOTES = """examples:
   repro compile examples/digits_cnn.py -o digits.repro
@@ -88,7 +81,7 @@ def register(commands: Commands) -> None:
         "with the code for these GPUs, which runs without this package; cortex-m4f writes an object and a C header for "
         "this microcontroller",
     )
-    set_names(target, lambda: [*target_names(), MICROCONTROLLER], in_help=False, listed_by="repro targets")
+    set_names(target, _target_names, in_help=False, listed_by="repro targets")
     command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of N steps in the bundle")
     command.add_argument(
         "--expect", action="store_true", help="run these steps here and record the hashes of their results"
@@ -97,69 +90,58 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "--timing",
         action="store_true",
-        help="print to stderr how long the capture took and, with --target, each pass of another compilation",
+        help="print to stderr how long the capture and, with --target for a script or a model, each pass of another "
+        "compilation took",
     )
     add_no_cache(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
 
 
+def _target_names() -> list[str]:
+    from repro_mlir.execute.executable import MICROCONTROLLER
+
+    return [*target_names(), MICROCONTROLLER]
+
+
 def _compile(options: argparse.Namespace) -> int:
     from repro_mlir.bundle.writer import capture_steps
-    from repro_mlir.compilation.device_code import architectures_of
-    from repro_mlir.execute.executable import check_runs, compile
-    from repro_mlir.verification.receipts.signing import PrivateKey
+    from repro_mlir.cli.compiled_outputs import output_of
 
-    architectures = architectures_of(options.target or "")
-    if not architectures and (options.steps or options.expect or options.sign):
-        raise ReproError("--steps, --expect and --sign are for bundles: expected --target cuda or cuda:sm_75,sm_90")
-    signer = PrivateKey(options.sign) if options.sign else None
-    is_microcontroller = options.target == MICROCONTROLLER
-    if options.target and not architectures and not is_microcontroller:
-        check_runs(options.target)
-    if is_microcontroller:
-        make_empty_folder(options.output)
-    else:
-        check_can_write(options.output)
+    output = output_of(options)
     kind = expect(options.script, SCRIPT, MODULE, ONNX, SAVED_MODEL)
-    is_script = kind not in (MODULE, ONNX, SAVED_MODEL)
-    if not is_script and architectures:
-        raise ReproError(f"{options.script}: expected a script, as a bundle records the inputs of its steps")
+    output.check(kind)
     if options.state and kind is not MODULE:
         raise ReproError(f"{options.script}: expected an MLIR module with --state: others contain their state")
+    if options.timing and options.target and kind is MODULE:
+        raise ReproError(
+            "--timing with --target: expected a script or a model, as an MLIR module is compiled in a child process"
+        )
     if kind not in (ONNX, SAVED_MODEL):
         refuse_sizes(options.script, options.size)
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
-    if is_script:
+    if kind in (MODULE, ONNX, SAVED_MODEL):
+        program = _import(options)
+    else:
         from repro_mlir.frontends.torch.scripts import load_training
 
         program, steps = capture_steps(load_training(options.script, **numerics_of(options)), options.steps or 1)
-    else:
-        program = _import(options)
     if options.store_codes:
         from repro_mlir.execute.stored_codes import store_codes
 
         program = store_codes(program)
     if options.timing:
         tell(f"capture  {time.perf_counter() - start:.1f} s", stream=sys.stderr)
-    if is_microcontroller:
-        report = _step_library(options, program)
-    elif architectures:
-        report = _bundle(options, program, architectures, steps, signer)
-    else:
-        if options.target:
-            compile(program, options.target)
-        program.save(options.output)
-        report = {"program": program.hash, "file": options.output}
-    if options.timing and not is_microcontroller:
-        _time_passes(program, architectures, options.target)
+    report = output.write(program, steps)
+    if options.timing:
+        output.time_passes(program)
     if options.json:
         tell(json.dumps(report))
         return 0
     for key, value in report.items():
         tell(f"{key:8} {value:,}" if isinstance(value, int) else f"{key:8} {value}")
-    if not is_microcontroller:
-        tell(told_next("repro", "run-bundle" if architectures else "inspect", options.output))
+    if output.reader is not None:
+        tell(told_next("repro", output.reader, options.output))
     return 0
 
 
@@ -178,62 +160,3 @@ def _import(options: argparse.Namespace) -> Program:
     if options.state:
         program = dataclasses.replace(program, initial=load_tensors(program.state, options.state))
     return program
-
-
-def _time_passes(program: Program, architectures: list[str], target: str | None) -> None:
-    """Compiles the program for the targets and prints the time that each pass takes."""
-    from repro_mlir.compilation import cpu, gpu
-
-    kind, _, level = (target or "").partition(":")
-    if kind == "cpu":
-        cpu.compile(program.data, level or "native", timing=True)
-    elif kind == "ptx-emulator":
-        from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE
-
-        architectures = [level or DEFAULT_ARCHITECTURE]
-    for architecture in architectures:
-        gpu.compile(program.data, architecture, timing=True)
-
-
-def _step_library(options: argparse.Namespace, program: Program) -> dict[str, Any]:
-    """Writes the object and the header of a program for a microcontroller."""
-    from repro_mlir.compilation.microcontroller import compile
-
-    name = re.sub(r"\W", "_", Path(options.script).stem, flags=re.ASCII)
-    library = compile(program, name if name[:1].isalpha() else f"program_{name}")
-    folder = Path(options.output)
-    files = {f"{library.name}.o": library.object, f"{library.name}.h": library.header.encode()}
-    for file, data in files.items():
-        write_file(folder / file, data)
-    return {
-        "program": program.hash,
-        "files": ", ".join(str(folder / file) for file in files),
-        "code": library.code,
-        "constants": library.constants,
-        "memory": library.memory,
-    }
-
-
-def _bundle(
-    options: argparse.Namespace,
-    program: Program,
-    architectures: list[str],
-    steps: list[list[np.ndarray]],
-    signer: PrivateKey | None,
-) -> dict[str, Any]:
-    from repro_mlir.bundle.writer import expect, write_bundle
-    from repro_mlir.compilation.device_code import compile_for
-
-    codes = compile_for(program, architectures)
-    expected = expect(program, steps) if options.expect else None
-    write_bundle(options.output, program, codes, steps=steps, expected=expected, seed=options.seed, sign=signer)
-    report = {
-        "program": program.hash,
-        "file": options.output,
-        "bytes": os.path.getsize(options.output),
-        "targets": ", ".join(f"{code.architecture} ({'PTX and cubin' if code.cubin else 'PTX'})" for code in codes),
-        "steps": len(steps),
-    }
-    if expected is not None:
-        report["state"] = expected.state[len(steps)]
-    return report

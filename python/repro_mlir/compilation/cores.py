@@ -23,7 +23,7 @@ def machines() -> list[str]:
 
 
 def has_dram(machine: str) -> bool:
-    """Whether a machine, of `machines()`, has a memory outside of its cores."""
+    """Whether a machine, of `machines()`, has a memory outside of its cores, in which a plan keeps tensors."""
     return bool(json.loads(_repro.many_core_text(machine))["dram"]["channels"])
 
 

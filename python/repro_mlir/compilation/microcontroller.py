@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.compilation.cpu import module_of
 from repro_mlir.program import Program
 from repro_mlir.runner.plan import Plan, read_plan
+from repro_mlir.sandbox import compile_step
 
 _LEVEL = "thumbv7em"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -74,20 +76,72 @@ def compile(program: Program, name: str) -> StepLibrary:
     if not _NAME.fullmatch(name):
         what = "a name of 1 to 64 letters, digits and underscores that begins with a letter"
         raise ReproError(f"expected {what}, got {name!r}")
-    module = module_of(program.data)
     initial = [value.tobytes() for value in program.initial]
+    if program.untrusted:
+        step = StepObject.from_bytes(compile_step(program.data, name, initial))
+    else:
+        step = make_object(program.data, name, initial)
+    plan = read_plan(step.plan, "cpu", "the plan")
+    header = "".join(_header(program, name, plan, step))
+    return StepLibrary(name, step.object, header, plan, step.code, step.constants, step.memory)
+
+
+_NUMBERS = struct.Struct("<5Q?")
+
+
+@dataclass(frozen=True)
+class StepObject:
+    """The object of a step.
+
+    Attributes:
+      object, code, constants, memory: those of the `StepLibrary`.
+      plan: the bytes of its plan.
+      is_constant: whether the program returns every state as it got it.
+    """
+
+    object: bytes
+    plan: bytes
+    code: int
+    constants: int
+    memory: int
+    is_constant: bool
+
+    def to_bytes(self) -> bytes:
+        """Encodes the object for `from_bytes`."""
+        sizes = (len(self.object), len(self.plan), self.code, self.constants, self.memory)
+        return _NUMBERS.pack(*sizes, self.is_constant) + self.object + self.plan
+
+    @staticmethod
+    def from_bytes(data: bytes) -> StepObject:
+        """Decodes bytes that `to_bytes` has returned."""
+        length, rest, *others = _NUMBERS.unpack_from(data)
+        end = _NUMBERS.size + length
+        return StepObject(data[_NUMBERS.size : end], data[end : end + rest], *others)
+
+
+def make_object(data: bytes, name: str, initial: Sequence[bytes]) -> StepObject:
+    """Compiles a program in this process.
+
+    Args:
+      data: a stored program.
+      name: as for `compile`.
+      initial: the bytes of each state of the initial state, or nothing.
+
+    Raises:
+      CompileError: the compilation fails.
+    """
+    module = module_of(data)
     try:
-        data, plan, code, constants, memory = _repro.compile_microcontroller(module, _LEVEL, name, initial)
+        elf, plan, code, constants, memory = _repro.compile_microcontroller(module, _LEVEL, name, initial)
     except ValueError as error:
         raise CompileError(str(error)) from None
-    read = read_plan(plan, "cpu", "the plan")
-    header = "".join(_header(program, name, read, _is_constant(module, len(program.state)), code, constants, memory))
-    return StepLibrary(name, data, header, read, code, constants, memory)
+    return StepObject(elf, plan, code, constants, memory, _is_constant(module))
 
 
-def _is_constant(module: ir.Module, states: int) -> bool:
+def _is_constant(module: ir.Module) -> bool:
     """Whether the program returns every state as it got it."""
     (main,) = (each for each in module.body.operations if each.operation.name == "func.func")
+    states = ir.IntegerAttr(main.attributes["repro.num_state"]).value
     block = main.regions[0].blocks[0]
     returned = list(block.operations)[-1].operands
     return all(returned[i] == block.arguments[i] for i in range(states))
@@ -149,18 +203,16 @@ def struct_layout(tensors: Sequence[TensorType]) -> tuple[list[int], int]:
     return offsets, -(-end // alignment) * alignment
 
 
-def _header(
-    program: Program, name: str, plan: Plan, is_constant: bool, code: int, constants: int, memory: int
-) -> Iterator[str]:
+def _header(program: Program, name: str, plan: Plan, step: StepObject) -> Iterator[str]:
     groups = {"state": program.state, "inputs": program.inputs, "outputs": program.outputs}
     sizes = {group: struct_layout(tensors)[1] for group, tensors in groups.items()}
-    state = "read" if is_constant else "read and written"
+    state = "read" if step.is_constant else "read and written"
     guard = f"{name.upper()}_H"
     yield f"""/* One step of the program {program.hash}
  * for a Cortex-M4 with its FPU, made by repro-mlir. Link {name}.o. It needs no library, no heap and no other symbol.
  *
- * flash  {code + constants:>9,} bytes: {code:,} of code and {constants:,} of constants
- * RAM    {memory:>9,} bytes of memory for intermediate results
+ * flash  {step.code + step.constants:>9,} bytes: {step.code:,} of code and {step.constants:,} of constants
+ * RAM    {step.memory:>9,} bytes of memory for intermediate results
  *        {sizes["state"]:>9,} bytes of state, {state}
  *        {sizes["inputs"]:>9,} bytes of inputs, {sizes["outputs"]:,} bytes of outputs
  *
@@ -176,10 +228,10 @@ def _header(
 extern "C" {{
 #endif
 
-#define {name.upper()}_CODE_BYTES {code}
-#define {name.upper()}_CONSTANT_BYTES {constants}
+#define {name.upper()}_CODE_BYTES {step.code}
+#define {name.upper()}_CONSTANT_BYTES {step.constants}
 #define {name.upper()}_STATE_BYTES {sizes["state"]}
-#define {name.upper()}_MEMORY_BYTES {memory}
+#define {name.upper()}_MEMORY_BYTES {step.memory}
 
 """
     parameters = []
@@ -187,14 +239,14 @@ extern "C" {{
         if not tensors:
             continue
         yield from _struct(f"{name}_{group}", tensors, sizes[group])
-        reads = group == "inputs" or (group == "state" and is_constant)
+        reads = group == "inputs" or (group == "state" and step.is_constant)
         parameters.append(f"{'const ' if reads else ''}{name}_{group} *{group}")
-    if memory:
+    if step.memory:
         yield "/* Memory for intermediate results; its contents do not matter. */\n"
-        yield f"typedef struct {{\n  uint64_t bytes[{memory // 8}];\n}} {name}_memory;\n\n"
+        yield f"typedef struct {{\n  uint64_t bytes[{step.memory // 8}];\n}} {name}_memory;\n\n"
         parameters.append(f"{name}_memory *memory")
     if program.initial and program.state:
-        use = "Pass it to the step." if is_constant else "Copy it to RAM before the first step."
+        use = "Pass it to the step." if step.is_constant else "Copy it to RAM before the first step."
         yield f"/* The first state. {use} */\nextern const {name}_state {name}_initial;\n\n"
     yield "/* Runs one step, and returns 0."
     if plan.messages:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.compilation.cores import has_dram
 from repro_mlir.compilation.cpu import native_level, runnable_levels
 from repro_mlir.execute import qemu
 from repro_mlir.execute.executable import targets
@@ -68,9 +67,7 @@ def _described(name: str, device: Device | ReproError) -> tuple[str, str, str]:
         what = f"the code of NVIDIA GPUs of {variant or DEFAULT_ARCHITECTURE}, without a GPU"
         return what, EMULATED, "by the emulator of PTX"
     if kind == "cores":
-        what = f"the machine of many cores {variant}"
-        # Plans of many cores keep the tensors of a program in DRAM.
-        return (what, EMULATED, "by a simulator") if has_dram(variant) else (what, COMPILED, "it has no DRAM")
+        return f"the machine of many cores {variant}", EMULATED, "by a simulator"
     if kind == "cuda":
         what = f"NVIDIA GPUs from {variant} on" if variant else "the GPU of this machine"
         return what, *_on_gpu(variant, device)

@@ -34,29 +34,41 @@ CORES = "cores:"
 """The begin of the names of machines of many cores."""
 
 
+MICROCONTROLLER = "cortex-m4f"
+"""The machine of many cores that has only one, and no DRAM; `repro compile` writes code for it."""
+
+
 def targets() -> list[str]:
     """Returns the target names that `compile` accepts."""
-    from repro_mlir.compilation.cores import machines
+    from repro_mlir.compilation.cores import has_dram, machines
     from repro_mlir.compilation.cpu import levels
     from repro_mlir.compilation.gpu import architectures
 
     variants = {"cpu": levels(), "cuda": architectures(), "ptx-emulator": architectures()}
     names = [name for kind, members in variants.items() for name in (kind, *(f"{kind}:{member}" for member in members))]
-    return [*names, *(f"{CORES}{machine}" for machine in machines()), "reference"]
+    return [*names, *(f"{CORES}{machine}" for machine in machines() if has_dram(machine)), "reference"]
 
 
-def check_target(target: str) -> None:
+def check_target(target: str, others: Sequence[str] = ()) -> None:
     """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets, or
-    names the file of a machine of many cores."""
+    names the file of a machine of many cores.
+
+    Args:
+      others: further names that the caller accepts, for the message of the error.
+    """
     if not isinstance(target, str):
         raise ReproError(f"expected the name of a target, got {target!r}")
     # "cpu" and "reference" are not looked up in `targets()`, because that call loads the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name.startswith(CORES) and name.endswith(".json"):
         return
+    if name.removeprefix(CORES) == MICROCONTROLLER:
+        use = f"repro compile --target {MICROCONTROLLER} writes an object and a C header for it"
+        raise ReproError(f"target {shown(target)}: expected a target that runs here, got a microcontroller: {use}")
     if name not in ("cpu", "reference") and name not in targets():
-        near = did_you_mean(name, targets(), _SYNONYMS)
-        raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(targets())}{near}")
+        known = [*targets(), *others]
+        near = did_you_mean(name, known, _SYNONYMS)
+        raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(known)}{near}")
 
 
 _SYNONYMS = {
@@ -65,7 +77,12 @@ _SYNONYMS = {
     "emulator": "ptx-emulator",
     "ptx": "ptx-emulator",
     "interpreter": "reference",
+    "spinnaker": "cores:spinnaker2",
     "spinnaker2": "cores:spinnaker2",
+    "wormhole": "cores:wormhole-n150",
+    "cores:wormhole": "cores:wormhole-n150",
+    "npu": "cores:npu2-strix",
+    "xdna2": "cores:npu2-strix",
     "x86": "cpu",
     "x86_64": "cpu",
     "x86-64": "cpu",

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from repro_mlir.base.errors import ReproError, StepFailed
@@ -94,6 +95,20 @@ def describe_cores(data: bytes, machine: str, level: str) -> bytes:
     """Runs `compilation.cores.describe` in a child process. Raises ReproError for any failure."""
     return _SERVER.ask(
         "describe_cores", data, limits().compile_seconds, f"mapped onto {machine}", machine=machine, level=level
+    )
+
+
+def compile_step(data: bytes, name: str, initial: Sequence[bytes]) -> bytes:
+    """Runs `compilation.microcontroller.make_object` in a child process; returns the encoded `StepObject`. Raises
+    ReproError for any failure."""
+    sizes = [len(each) for each in (data, *initial)]
+    return _SERVER.ask(
+        "compile_step",
+        b"".join((data, *initial)),
+        limits().compile_seconds,
+        "compiled for a microcontroller",
+        name=name,
+        sizes=sizes,
     )
 
 

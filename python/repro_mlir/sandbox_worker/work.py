@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,21 @@ def describe_cores(data: bytes, *, machine: str, level: str) -> bytes:
     return describe(data, machine, level).encode()
 
 
+def compile_step(data: bytes, *, name: str, sizes: Sequence[int]) -> bytes:
+    """Compiles a program for a microcontroller; returns an encoded `StepObject`. Raises CompileError with the first
+    error of the compiler.
+
+    Args:
+      data: the program, and then the states of the initial state, if there is one.
+      sizes: the number of bytes of the program and of each state.
+    """
+    from repro_mlir.compilation.microcontroller import make_object
+
+    ends = list(itertools.accumulate(sizes))
+    program, *initial = (data[end - size : end] for end, size in zip(ends, sizes, strict=True))
+    return make_object(program, name, initial).to_bytes()
+
+
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
     """Compiles a program for a GPU; returns the code in the format of the cache. Raises ReproError if the compilation
     fails."""
@@ -185,6 +201,7 @@ WORK: dict[str, Callable[..., bytes]] = {
     "compile_native": compile_native,
     "analyze_native": analyze_native,
     "compile_cores": compile_cores,
+    "compile_step": compile_step,
     "describe_cores": describe_cores,
     "compile_device": compile_device,
     "interpret": interpret,

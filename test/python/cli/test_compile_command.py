@@ -116,6 +116,56 @@ def test_timing_tells_the_time_of_each_pass(
     assert all(name in shown.err for name in passes)
 
 
+def test_timing_of_a_module_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A child process compiles the module, so this process does not do it again to measure the passes."""
+    (tmp_path / "layer.mlir").write_text(LAYER)
+    command = ["compile", str(tmp_path / "layer.mlir"), "-o", str(tmp_path / "p.repro"), "--timing"]
+    assert main([*command, "--target", "cpu"]) == 2
+    assert "an MLIR module is compiled in a child process" in capsys.readouterr().err
+
+
+def test_a_folder_is_made_only_for_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    module, folder = tmp_path / "layer.mlir", tmp_path / "new" / "layer"
+    command = ["compile", str(module), "--target", "cortex-m4f", "-o", str(folder)]
+    for text, message in (
+        (None, "found no file"),
+        ("func.func @main() {", "cannot be imported"),
+        (
+            LARGE,
+            "expected a step with at most 2147483647 bytes, which a microcontroller can address, got 2400000004: "
+            "state 0, inputs 2400000000, outputs 4, constants 0, intermediate results 0",
+        ),
+    ):
+        if text is not None:
+            module.write_text(text)
+        assert main(command) == 2
+        assert message in capsys.readouterr().err and not folder.parent.exists()
+    module.write_text(LAYER)
+    assert main(command) == 0
+    assert sorted(each.name for each in folder.iterdir()) == ["layer.h", "layer.o"]
+    for taken in (folder, folder / "layer.h"):
+        assert main([*command[:-1], str(taken)]) == 2
+        assert "expected a new or empty folder" in capsys.readouterr().err
+
+
+def test_mistyped_targets(capsys: pytest.CaptureFixture[str], script: str, tmp_path: Path) -> None:
+    for target, message in (
+        ("cortex-m4", "did you mean cortex-m4f?"),
+        ("cores:cortex-m4f", "got a microcontroller: repro compile --target cortex-m4f writes"),
+        ("wormhole", "did you mean cores:wormhole-n150?"),
+    ):
+        assert main(["compile", script, "--target", target, "-o", str(tmp_path / "p.repro")]) == 2
+        assert message in capsys.readouterr().err
+
+
+LARGE = """
+func.func @main(%x: tensor<600000000xf32>) -> tensor<1xf32> attributes {repro.num_state = 0 : i64} {
+  %one = tensor.extract_slice %x[7] [1] [1] : tensor<600000000xf32> to tensor<1xf32>
+  return %one : tensor<1xf32>
+}
+"""
+
+
 def test_codes_are_stored_in_place_of_weights(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
     (tmp_path / "layer.mlir").write_text(LAYER)
     weight = np.random.default_rng(0).standard_normal((64, 48), dtype=np.float32)

@@ -138,7 +138,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     import numpy as np
     import repro_mlir
     from repro_mlir.base.numerics.tensors import TensorType
-    from repro_mlir.compilation import cache
+    from repro_mlir.compilation import cache, microcontroller
     from repro_mlir.execute.executable import check_runs
 
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
@@ -156,6 +156,12 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     assert here == []
     repro_mlir.compile(own, "cpu:x86-64-v2", 1)
     assert here == ["x86-64-v2"]
+    made = microcontroller.make_object
+    monkeypatch.setattr(microcontroller, "make_object", lambda *a: here.append("thumb") or made(*a))
+    library = microcontroller.compile(loaded, "step")
+    assert here == ["x86-64-v2"]
+    assert microcontroller.compile(own, "step") == library
+    assert here == ["x86-64-v2", "thumb"]
 
 
 def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

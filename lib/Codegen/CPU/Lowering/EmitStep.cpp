@@ -28,6 +28,9 @@ using ::repro_runtime::Tensor;
 
 /// The alignment of the arena, of scratch memory and of the constants.
 static constexpr uint64_t kAlignment = 8;
+/// The greatest size of everything that a step addresses: LLVM's objects are
+/// smaller than half of the address space.
+static constexpr uint64_t kMostBytes = (uint64_t(1) << 31) - 1;
 
 namespace {
 /// Adds the step function to a module of kernels.
@@ -222,6 +225,37 @@ static void measure(StepObject &result, std::string &error) {
   }
 }
 
+/// Refuses a step whose buffers are too large for the address space.
+static LogicalResult checkSizes(ModuleOp module, const TranslatedPlan &plan,
+                                uint64_t memoryBytes) {
+  auto sum = [](ArrayRef<Tensor> tensors) {
+    uint64_t bytes = 0;
+    for (const Tensor &tensor : tensors)
+      bytes = llvm::SaturatingAdd(bytes, tensor.getBytes());
+    return bytes;
+  };
+  std::pair<StringRef, uint64_t> parts[] = {
+      {"state", sum(plan.plan.states)},
+      {"inputs", sum(plan.plan.inputs)},
+      {"outputs", sum(plan.plan.outputs)},
+      {"constants", plan.constants.size()},
+      {"intermediate results", memoryBytes}};
+  uint64_t total = 0;
+  for (auto [name, bytes] : parts)
+    total = llvm::SaturatingAdd(total, bytes);
+  if (total <= kMostBytes)
+    return success();
+  auto error = module.emitError("expected a step with at most ")
+               << kMostBytes
+               << " bytes, which a microcontroller can address, got " << total;
+  StringRef separator = ": ";
+  for (auto [name, bytes] : parts) {
+    error << separator << name << " " << bytes;
+    separator = ", ";
+  }
+  return error;
+}
+
 FailureOr<StepObject> mlir::repro::emitStep(ModuleOp module,
                                             const TranslatedPlan &plan,
                                             StringRef name,
@@ -237,6 +271,8 @@ FailureOr<StepObject> mlir::repro::emitStep(ModuleOp module,
   if (!code)
     return module.emitError("translation to LLVM IR failed");
   StepBuilder step(*code, plan, name);
+  if (failed(checkSizes(module, plan, step.getMemoryBytes())))
+    return failure();
   step.build();
   if (!initial.empty())
     step.addInitial(initial);
