@@ -142,6 +142,7 @@ fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
 	$(BIN)/python test/fuzz/core_plans.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/core-plans.jsonl
 	$(BIN)/python test/fuzz/core_mutations.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/core-mutations.jsonl
+	$(BIN)/python test/fuzz/core_mutations.py --of bytes --count 1000000 --minutes $(MINUTES) --journal build/fuzz/core-bytes.jsonl
 	$(BIN)/python test/fuzz/torch_modules.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/torch.jsonl
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
 	$(BIN)/python test/fuzz/changes.py --journal build/fuzz/changes.jsonl

@@ -38,19 +38,8 @@ def tool(name: str, *options: str, text: bytes) -> bytes:
 def map_program(program: Program, machine: str, strategy: str, homes: str) -> bytes:
     """Returns the core plan of a program."""
     level = native_level()
-    passes = (
-        "schedule",
-        "repro-map-split",
-        f"repro-map-partition{{machine={machine} {strategy}}}",
-        f"repro-map-tile{{machine={machine} level={level}}}",
-        f"repro-map-place{{machine={machine} {homes}}}",
-        f"repro-map-schedule{{machine={machine} level={level}}}",
-        "repro-verify-cores",
-        "repro-verify-core-mapping",
-        f"cpu-expand{{level={level}}}",
-        f"cpu-lower{{level={level}}}",
-    )
-    lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({','.join(passes)})", text=program.text.encode())
+    pipeline = f"cores{{machine={machine} level={level} {strategy} {homes}}}"
+    lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({pipeline})", text=program.text.encode())
     return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered)
 
 

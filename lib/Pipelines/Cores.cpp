@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipelines `cores-map` and `cores`, and the driver that compiles a program
-// with them: map a canonical program onto a machine of many cores with small
-// memories, without changing a bit of a result.
+// Pipelines `cores-map`, `cores-lower` and `cores`, and the driver that
+// compiles a program with them: map a canonical program onto a machine of many
+// cores with small memories, without changing a bit of a result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,47 +29,50 @@ using namespace mlir;
 using namespace mlir::repro;
 
 void mlir::repro::buildCoresPlacePipeline(OpPassManager &manager,
-                                          StringRef machine,
-                                          const Level &level) {
+                                          const CoreMappingOptions &options) {
   // A fused kernel has no tiles: its operations share blocks of rows, or
   // registers.
-  ScheduleOptions options;
+  ScheduleOptions schedule;
   std::string error;
   // Passes report the error of a machine that cannot be read.
-  if (FailureOr<ManyCore> description = getManyCore(machine, error);
+  if (FailureOr<ManyCore> description = getManyCore(options.machine, error);
       succeeded(description))
-    options.hasByteArrays = description->matrixOperandBits == 8 &&
-                            description->getMostMatrixProducts() > 0;
-  buildSchedulePipeline(manager, options);
+    schedule.hasByteArrays = description->matrixOperandBits == 8 &&
+                             description->getMostMatrixProducts() > 0;
+  buildSchedulePipeline(manager, schedule);
   manager.addPass(createReproMapSplit());
   ReproMapMatrixOptions matrix;
-  matrix.machine = machine.str();
+  matrix.machine = options.machine;
   manager.addPass(createReproMapMatrix(matrix));
   ReproMapPartitionOptions partition;
-  partition.machine = machine.str();
+  partition.machine = options.machine;
+  partition.strategy = options.strategy;
   manager.addPass(createReproMapPartition(partition));
   ReproMapTileOptions tile;
-  tile.machine = machine.str();
-  tile.level = level.description;
+  tile.machine = options.machine;
+  tile.level = options.level.description;
   manager.addPass(createReproMapTile(tile));
   ReproMapPlaceOptions place;
-  place.machine = machine.str();
+  place.machine = options.machine;
+  place.homes = options.homes;
   manager.addPass(createReproMapPlace(place));
 }
 
 void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
-                                        StringRef machine, const Level &level) {
-  buildCoresPlacePipeline(manager, machine, level);
+                                        const CoreMappingOptions &options) {
+  buildCoresPlacePipeline(manager, options);
   ReproMapScheduleOptions schedule;
-  schedule.machine = machine.str();
-  schedule.level = level.description;
+  schedule.machine = options.machine;
+  schedule.level = options.level.description;
   manager.addPass(createReproMapSchedule(schedule));
+  if (!options.verify)
+    return;
   manager.addPass(createReproVerifyCores());
   manager.addPass(createReproVerifyCoreMapping());
 }
 
-/// Converts the kernels of a mapped program to the LLVM dialect.
-static void buildLowerPipeline(OpPassManager &manager, const Level &level) {
+void mlir::repro::buildCoresLowerPipeline(OpPassManager &manager,
+                                          const Level &level) {
   ReproExpandMatricesOptions matrices;
   matrices.level = level.description;
   manager.addPass(createReproExpandMatrices(matrices));
@@ -85,8 +88,8 @@ FailureOr<std::string> mlir::repro::compileForCores(ModuleOp canonical,
   StringRef anchor = ModuleOp::getOperationName();
   PassManager map(module->getContext(), anchor),
       lower(module->getContext(), anchor);
-  buildCoresMapPipeline(map, machine, level);
-  buildLowerPipeline(lower, level);
+  buildCoresMapPipeline(map, {machine.str(), level});
+  buildCoresLowerPipeline(lower, level);
   // Verify lowered IR only at the end, since it has many operations.
   lower.enableVerifier(false);
   if (failed(map.run(*module)) || failed(lower.run(*module)) ||
@@ -104,7 +107,7 @@ FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
   if (failed(description))
     return module->emitError(error);
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
-  buildCoresPlacePipeline(manager, machine, level);
+  buildCoresPlacePipeline(manager, {machine.str(), level});
   if (failed(manager.run(*module)))
     return failure();
   return cores::describeMapping(*module->getOps<launch::PlanOp>().begin(),
@@ -112,46 +115,67 @@ FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
 }
 
 namespace {
-struct CoresOptions : public PassPipelineOptions<CoresOptions> {
+template <typename Options>
+struct WithLevel : public PassPipelineOptions<Options> {
+  mlir::detail::PassOptions::Option<std::string> level{
+      *this, "level",
+      llvm::cl::desc("the CPU level of the kernels' code, or the path of a "
+                     "machine's file"),
+      llvm::cl::init("x86-64-v3")};
+
+  Level getLevel() const {
+    std::string error;
+    FailureOr<Level> found = mlir::repro::getLevel(level, error);
+    if (failed(found))
+      llvm::report_fatal_error(StringRef(error), /*gen_crash_diag=*/false);
+    return *found;
+  }
+};
+
+struct LevelOptions : public WithLevel<LevelOptions> {};
+
+struct MapOptions : public WithLevel<MapOptions> {
   Option<std::string> machine{
       *this, "machine",
       llvm::cl::desc("the machine of many cores, or the path of its file"),
       llvm::cl::init("tiny-2x2")};
-  Option<std::string> level{*this, "level",
-                            llvm::cl::desc("the CPU level of the kernels' "
-                                           "code, or the path of a "
-                                           "machine's file"),
-                            llvm::cl::init("x86-64-v3")};
+  Option<std::string> strategy{
+      *this, "strategy", llvm::cl::desc("the strategy of repro-map-partition"),
+      llvm::cl::init("time")};
+  Option<std::string> homes{*this, "homes",
+                            llvm::cl::desc("the homes of repro-map-place"),
+                            llvm::cl::init("cores")};
+  Option<bool> verify{*this, "verify",
+                      llvm::cl::desc("whether the plan is verified; if not, "
+                                     "the launch plan stays next to it"),
+                      llvm::cl::init(true)};
+
+  CoreMappingOptions get() const {
+    return {machine, getLevel(), strategy, homes, verify};
+  }
 };
 } // namespace
 
-/// Registers a pipeline with the options `machine` and `level`.
-template <typename Build>
-static void registerWithMachine(StringRef name, StringRef description,
-                                Build build) {
-  PassPipelineRegistration<CoresOptions>(
-      name, description,
-      [build](OpPassManager &manager, const CoresOptions &options) {
-        std::string error;
-        FailureOr<Level> level = getLevel(options.level, error);
-        if (failed(level))
-          llvm::report_fatal_error(StringRef(error),
-                                   /*gen_crash_diag=*/false);
-        build(manager, options.machine, *level);
-      });
-}
-
 void mlir::repro::registerCoresPipelines() {
-  registerWithMachine("cores-map",
-                      "canonical programs to a plan of many cores and kernel "
-                      "functions",
-                      buildCoresMapPipeline);
-  registerWithMachine(
+  PassPipelineRegistration<MapOptions>(
+      "cores-map",
+      "canonical programs to a plan of many cores and kernel "
+      "functions",
+      [](OpPassManager &manager, const MapOptions &options) {
+        buildCoresMapPipeline(manager, options.get());
+      });
+  PassPipelineRegistration<LevelOptions>(
+      "cores-lower", "kernel functions of many cores to the LLVM dialect",
+      [](OpPassManager &manager, const LevelOptions &options) {
+        buildCoresLowerPipeline(manager, options.getLevel());
+      });
+  PassPipelineRegistration<MapOptions>(
       "cores",
       "canonical programs to a plan of many cores and kernels "
       "in the LLVM dialect",
-      [](OpPassManager &manager, StringRef machine, const Level &level) {
-        buildCoresMapPipeline(manager, machine, level);
-        buildLowerPipeline(manager, level);
+      [](OpPassManager &manager, const MapOptions &options) {
+        CoreMappingOptions mapping = options.get();
+        buildCoresMapPipeline(manager, mapping);
+        buildCoresLowerPipeline(manager, mapping.level);
       });
 }

@@ -15,16 +15,29 @@
 
 namespace mlir::repro {
 
+/// How a program is mapped onto a machine, whose name or file is given.
+struct CoreMappingOptions {
+  std::string machine;
+  Level level;
+  std::string strategy = "time"; ///< of `repro-map-partition`
+  std::string homes = "cores";   ///< of `repro-map-place`
+  /// Whether the plan is verified, which erases the launch plan.
+  bool verify = true;
+};
+
 /// The first part of the pipeline `cores-map`: a launch plan, each launch of
 /// which has its pieces, tiles and cores.
-void buildCoresPlacePipeline(OpPassManager &manager, StringRef machine,
-                             const Level &level);
+void buildCoresPlacePipeline(OpPassManager &manager,
+                             const CoreMappingOptions &options);
 
-/// Pipeline `cores-map`: maps a canonical program onto a machine of many cores,
-/// whose name or file is given. The result is a verified `cores.plan` and
-/// kernel functions.
-void buildCoresMapPipeline(OpPassManager &manager, StringRef machine,
-                           const Level &level);
+/// Pipeline `cores-map`: maps a canonical program onto a machine of many cores.
+/// The result is a `cores.plan` and kernel functions.
+void buildCoresMapPipeline(OpPassManager &manager,
+                           const CoreMappingOptions &options);
+
+/// Pipeline `cores-lower`: converts the kernel functions of a `cores.plan` to
+/// the LLVM dialect.
+void buildCoresLowerPipeline(OpPassManager &manager, const Level &level);
 
 /// Compiles a copy of a canonical program to the bytes of a core plan
 /// (docs/reference/core-plan.md). The kernels' code is for a CPU level. Errors
@@ -38,7 +51,7 @@ FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
 FailureOr<std::string> describeForCores(ModuleOp canonical, StringRef machine,
                                         const Level &level);
 
-/// Registers `cores-map` and `cores`, which also lowers the kernels.
+/// Registers `cores-map`, `cores-lower` and `cores`, which is both.
 void registerCoresPipelines();
 
 } // namespace mlir::repro

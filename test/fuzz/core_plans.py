@@ -45,26 +45,33 @@ def case_of(number: int) -> Case:
     return random_programs.program(number, checks=True)
 
 
+def compare(case: Case, backend: CoresBackend, name: str, runs: int = 2) -> kit.Outcome:
+    """Runs a plan and returns its outcome. Raises Mismatch unless this is the outcome of the reference interpreter; if
+    a check fails, with the message of the target `cpu`."""
+    known, want = kit.read(case.program), kit.reference(case.program, case.inputs)
+    got = kit.executed(backend, known, case.inputs, name, runs)
+    kit.compare(known, want, got, name)
+    if isinstance(want, StepFailed):
+        message = kit.compiled(case.program, case.inputs, kit.Configuration(cpu.native_level(), 1), runs=1)
+        if str(message) != str(got):
+            raise kit.Mismatch(f"cpu fails with {message}, {name} with {got}")
+    return got
+
+
 def outcome(number: int) -> str:
     """Runs the program with the given number on a machine and returns the outcome (see forked.py)."""
     case = case_of(number)
-    want = kit.reference(case.program, case.inputs)
     try:
         executable = CoresBackend(plan(case, number % MACHINES))
     except CompileError as error:
         if not _DOES_NOT_FIT.search(str(error)) or "\n" in str(error):
             return f"finding: {error}"
         return "does not fit"
-    known = kit.read(case.program)
     try:
-        got = kit.executed(executable, known, case.inputs, "cores")
-        kit.compare(known, want, got, "cores")
+        got = compare(case, executable, "cores")
     except (kit.Mismatch, ReproError) as error:
         return f"finding: {error}"
-    if isinstance(want, StepFailed):
-        message = kit.compiled(case.program, case.inputs, kit.Configuration(cpu.native_level(), 1), runs=1)
-        return "failed step" if str(message) == str(got) else f"finding: cpu fails with {message}, cores with {got}"
-    return "ok"
+    return "failed step" if isinstance(got, StepFailed) else "ok"
 
 
 def main() -> int:

@@ -54,6 +54,14 @@ def test_changed_plans_of_many_cores() -> None:
         assert any(found in outcome for outcome in outcomes.values()), outcomes
 
 
+def test_changed_bytes_of_plans_of_many_cores() -> None:
+    results = forked.run(range(9), core_mutations.outcome_of_byte, core_mutations.LIMITS)
+    outcomes = {result.outcome for result in results}
+    assert not [outcome for outcome in outcomes if outcome.startswith("finding")], outcomes
+    assert f"{core_mutations.BYTES[0]}: refused by the dialect" in outcomes
+    assert f"{core_mutations.BYTES[1]}: refused by the reader" in outcomes
+
+
 @pytest.mark.parametrize("door", ["Trainer", "compile", "torch.compile"])
 @pytest.mark.diagonal(door=["torch.compile"])
 @pytest.mark.exhaustive("torch.compile")

@@ -1,18 +1,43 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs programs in the simulator of machines of many cores, and compares the bits with the reference interpreter."""
+"""Makes plans of machines of many cores, runs them in the simulator, and compares the bits with the reference
+interpreter."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from repro_mlir._mlir_libs import _repro
 from repro_mlir.compilation import cores
 from repro_mlir.compilation.cpu import native_level
 from repro_mlir.execute.cores import CoresBackend
 
 from support import kit
+
+
+def tool(name: str, *options: str, text: str) -> bytes:
+    """Returns what a tool of the compiler writes. Raises ValueError with its error output if it fails."""
+    path = Path(_repro.__file__).parent / name
+    done = subprocess.run([path, *options], input=text.encode(), capture_output=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def mapped(program: str, machine: str) -> str:
+    """Returns the `cores.plan` of a canonical program, and its kernels, as text."""
+    return tool("repro-opt", f"--pass-pipeline=builtin.module(cores-map{{machine={machine}}})", text=program).decode()
+
+
+def core_plan(text: str) -> bytes:
+    """Returns the core plan of a `cores.plan` with its kernels."""
+    level = native_level()
+    lowered = tool("repro-opt", f"--pass-pipeline=builtin.module(cores-lower{{level={level}}})", text=text)
+    return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered.decode())
 
 
 def check(program: str, inputs: Sequence[np.ndarray], machine: str) -> CoresBackend:

@@ -4,21 +4,20 @@
 """Tests the targets "cores:<machine>", and the simulator with a plan made by hand."""
 
 import json
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.cli.main import main
 from repro_mlir.compilation import cores
-from repro_mlir.compilation.cpu import native_level
 from repro_mlir.execute.cores import CoresBackend
 from support import handmade
+from support.cores import core_plan
+from support.small_script import SMALL_SCRIPT
 from support.target_checks import check_target
-
-TOOLS = Path(_repro.__file__).parent
 
 PLAN = """
 #local = #cores.memory<local>
@@ -62,17 +61,6 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<8xf32> {repro.name = "s"})
   }
 }
 """
-
-
-def tool(name: str, *options: str, text: bytes) -> bytes:
-    return subprocess.run([TOOLS / name, *options], input=text, capture_output=True, check=True).stdout
-
-
-def core_plan(text: str) -> bytes:
-    level = native_level()
-    pipeline = f"builtin.module(cpu-expand{{level={level}}},cpu-lower{{level={level}}})"
-    lowered = tool("repro-opt", f"--pass-pipeline={pipeline}", text=text.encode())
-    return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered)
 
 
 def arrays() -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
@@ -197,3 +185,47 @@ def test_names() -> None:
         repro_mlir.compile(handmade.program(), "cores:spinaker2")
     with pytest.raises(ReproError, match=r"nowhere\.json"):
         repro_mlir.compile(handmade.program(), "cores:nowhere.json")
+
+
+def test_the_commands_of_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Receipts of a CPU and of many cores agree; a receipt with another learning rate is found."""
+    pytest.importorskip("torch")
+    script, other, machine = tmp_path / "script.py", tmp_path / "other.py", tmp_path / "slow.json"
+    script.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
+    other.write_text(script.read_text().replace("lr=0.1", "lr=0.2"))
+    machine.write_text(NUMBER % 2048)
+    cpu, many, wrong = (str(tmp_path / f"{name}.receipt") for name in ("cpu", "many", "wrong"))
+    target = ["--target", "cores:tiny-2x2"]
+    for text, options in ((script, ["--receipt", cpu]), (script, ["--receipt", many, *target])):
+        assert main(["train", str(text), "--steps", "2", *options]) == 0
+    assert main(["train", str(other), "--steps", "2", "--receipt", wrong, "--target", f"cores:{machine}"]) == 0
+    capsys.readouterr()
+
+    def answered(*command: str) -> tuple[int, dict[str, Any]]:
+        status = main([*command, "--json"])
+        return status, json.loads(capsys.readouterr().out)
+
+    for receipt, options in ((cpu, target), (many, []), (wrong, target)):
+        assert answered("verify", receipt, *options)[0] == 0
+    assert answered("diff", cpu, many)[0] == answered("dispute", cpu, many, *target)[0] == 0
+    status, found = answered("diff", many, wrong)
+    assert (status, found["step"]) == (1, 1)
+    status, found = answered("dispute", many, wrong, "--terms", cpu, *target)
+    assert (status, found["wrong"], found["step"]) == (1, ["B"], 1)
+
+
+def test_run_on_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, inputs, machine = tmp_path / "step.repro", tmp_path / "inputs.npz", tmp_path / "small.json"
+    handmade.program().save(program)
+    names = [kind.name for kind in handmade.program().inputs]
+    np.savez(inputs, **dict(zip(names, _arguments(handmade.program())[0], strict=True)))
+    machine.write_text(NUMBER % 2048)
+    run = ["run", str(program), "--inputs", str(inputs), "--json", "--target"]
+    hashes = set()
+    for target in ("cpu", f"cores:{machine}"):
+        assert main([*run, target]) == 0
+        hashes.add(json.loads(capsys.readouterr().out)["state_hash"])
+    assert len(hashes) == 1
+    before = machine.read_text()
+    assert main([*run, f"cores:{machine}", "--save", str(machine)]) == 2
+    assert "this overwrites cores:" in capsys.readouterr().err and machine.read_text() == before

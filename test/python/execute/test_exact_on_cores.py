@@ -13,8 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.execute.cores import CoresBackend
 from support import catalogue
 from support.builder import COLUMN
-from support.cores import check
-from test_cores_target import core_plan, tool
+from support.cores import check, core_plan, mapped, tool
 
 
 def exact_product(m: int, n: int, k: int, digits: int) -> str:
@@ -123,8 +122,7 @@ def test_k4_cycles_of_the_array_are_counted() -> None:
 
 
 def test_k4_a_longer_slice_is_refused() -> None:
-    pipeline = "builtin.module(cores-map{machine=tiny-2x2})"
-    text = tool("repro-opt", f"--pass-pipeline={pipeline}", text=exact_product(4, 4, 600, 2).encode()).decode()
+    text = mapped(exact_product(4, 4, 600, 2), "tiny-2x2")
     assert "slice = 300" in text
-    with pytest.raises(Exception, match="returned non-zero"):
-        tool("repro-opt", "--repro-verify-cores", text=text.replace("slice = 300", "slice = 600").encode())
+    with pytest.raises(ValueError, match=r"expected slices of at most 511 products of bytes.*\(K4\), got 600"):
+        tool("repro-opt", "--repro-verify-cores", text=text.replace("slice = 300", "slice = 600"))

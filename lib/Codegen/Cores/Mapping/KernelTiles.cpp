@@ -395,7 +395,10 @@ static void shiftIndices(Operation *op, ArrayRef<unsigned> shifted,
     Location loc = index->getLoc();
     Value position = arith::ConstantIndexOp::create(
         b, loc, llvm::find(shifted, loop) - shifted.begin());
-    Value begin = memref::LoadOp::create(b, loc, begins, position);
+    // The parser leaves out an attribute that is false, and functions are
+    // compared with their attributes.
+    Value begin = memref::LoadOp::create(b, loc, begins, ValueRange(position),
+                                         BoolAttr(), IntegerAttr());
     Value offset = arith::IndexCastOp::create(b, loc, b.getIndexType(), begin);
     auto sum = arith::AddIOp::create(b, loc, index->getResult(0), offset);
     index->getResult(0).replaceUsesWithIf(sum, [&](OpOperand &use) {

@@ -1,6 +1,8 @@
 // Random numbers count by the index in the whole tensor: a tile reads its begin. Each core checks the error words
 // before it changes the state.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})' | FileCheck %s
+// The verifications accept the plan after it was printed and parsed.
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 verify=false})' | %repro-opt --pass-pipeline='builtin.module(repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
