@@ -89,9 +89,7 @@ class _Bundle(ProgramFile):
     def check(self, kind: FileKind | None) -> None:
         check_can_write(self.options.output)
         if kind in (MODULE, ONNX, SAVED_MODEL):
-            raise ReproError(
-                f"{self.options.script}: expected a script, as a bundle records the inputs of its steps"
-            )
+            raise ReproError(f"{self.options.script}: expected a script, as a bundle records the inputs of its steps")
 
     def write(self, program: Program, steps: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
         from repro_mlir.bundle.writer import expect, write_bundle
