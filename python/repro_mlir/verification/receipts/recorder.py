@@ -203,12 +203,13 @@ class Recorder:
             array[...] = self._writer.state[name]
 
     @cached_property
-    def _skipped(self) -> dict[int, Record]:
-        """The records of the steps before the one that runs first, by the numbers of their batches, counted from 1."""
+    def _skipped(self) -> dict[int, int]:
+        """The numbers of the records of the steps before the one that runs first, by the numbers of their batches,
+        counted from 1."""
         if not isinstance(self._writer, writer.ReceiptWriter):
             return {}
-        records = (self._writer.log[number] for number in range(1, self._writer.kept + 1))
-        return {record.commitment.cursor: record for record in records if record.program is not None}
+        log, records = self._writer.log, range(1, self._writer.kept + 1)
+        return {log.cursor_of(record): record for record in records if log.program_of(record) is not None}
 
     def has_skipped(self, batch: int) -> bool:
         """Whether this rank reads the receipt, and a skipped step of it has used the batch of this number, counted from
@@ -228,8 +229,9 @@ class Recorder:
         Raises:
           ReceiptWrong: an input differs.
         """
-        record = self._skipped[batch]
-        assert record.program is not None and isinstance(self._writer, writer.ReceiptWriter)
+        assert isinstance(self._writer, writer.ReceiptWriter)
+        record = self._writer.log[self._skipped[batch]]
+        assert record.program is not None
         signature = self._writer.header.programs[record.program].signature
         known = {kind.name: place for place, kind in enumerate(signature.inputs)}
         form = StoredInputs(program.inputs)

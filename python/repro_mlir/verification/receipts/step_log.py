@@ -56,8 +56,11 @@ class StepLog:
         self.records = len(ends)
         self.torn = self.bytes_of(self.records) < len(self._data)
         self._input_sizes = [size_of(each.stored_inputs(header.stored)) for each in header.programs]
-        # For the records parsed so far: the end of each record's inputs in inputs.bin, and which records are steps.
+        # For the records parsed so far: the end of each record's inputs in inputs.bin, its program and its cursor, and
+        # which records are steps.
         self._input_ends = [0]
+        self._programs: list[int | None] = [None]
+        self._cursors = [0]
         self._step_records: list[int] = []
         self._change_records: list[int] = []
 
@@ -74,6 +77,8 @@ class StepLog:
         if record == len(self._input_ends):
             size = 0 if found.program is None else self._input_sizes[found.program]
             self._input_ends.append(self._input_ends[-1] + size)
+            self._programs.append(found.program)
+            self._cursors.append(found.commitment.cursor)
             (self._change_records if found.program is None else self._step_records).append(record)
         return found
 
@@ -102,6 +107,16 @@ class StepLog:
         """Returns the number of bytes of inputs.bin up to and including a record. Raises ReproError as `steps` does."""
         self._see(record)
         return self._input_ends[record]
+
+    def program_of(self, record: int) -> int | None:
+        """Returns the number of the program of a record; None if it is not a step. Raises ReproError as `steps` does."""
+        self._see(record)
+        return self._programs[record]
+
+    def cursor_of(self, record: int) -> int:
+        """Returns the cursor of a record. Raises ReproError as `steps` does."""
+        self._see(record)
+        return self._cursors[record]
 
     def whole(self) -> int:
         """Returns the number of records before the first malformed one."""

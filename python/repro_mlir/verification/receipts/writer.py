@@ -109,7 +109,7 @@ class ReceiptWriter:
         self.state = receipt.state_after(self.kept)
         self._sealed = receipt.seal is not None
         link = log[self.recorded].chain if self.recorded else self.header.first_link()
-        ran = (log[number].program for number in range(1, self.recorded + 1))
+        ran = (log.program_of(number) for number in range(1, self.recorded + 1))
         used = max((program for program in ran if program is not None), default=0) + 1
         self._end = _End(self.recorded, link, log.bytes_of(self.recorded), log.inputs_end(self.recorded), used)
         self._before = self._end
