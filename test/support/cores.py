@@ -6,9 +6,11 @@ interpreter."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from repro_mlir._mlir_libs import _repro
@@ -17,6 +19,17 @@ from repro_mlir.compilation.cpu import native_level
 from repro_mlir.execute.cores import CoresBackend
 
 from support import kit
+
+
+def machine(folder: Path, **sections: dict[str, Any]) -> str:
+    """Writes a machine like tiny-2x2 with other numbers, and returns the path of its file."""
+    changed = {
+        section: {name: {"value": value, "source": "a test"} for name, value in numbers.items()}
+        for section, numbers in sections.items()
+    }
+    path = folder / "machine.json"
+    path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", **changed}))
+    return str(path)
 
 
 def tool(name: str, *options: str, text: str) -> bytes:

@@ -12,6 +12,7 @@ import repro_mlir
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.program.canonical import to_bytes
+from support.cores import machine
 
 TOOLS = Path(repro_mlir.__path__[0]) / "_mlir_libs"
 PROGRAM = """
@@ -107,18 +108,14 @@ def test_core_plan() -> None:
 
 def test_code_memory(tmp_path: Path) -> None:
     """The code of 200 stores has more than 1,024 bytes. Code for the host does not lie in the memory of a core."""
-    machine = tmp_path / "small.json"
-    machine.write_text(
-        '{"kind": "cores", "extends": "tiny-2x2",'
-        ' "core": {"code_bytes": {"value": 1024, "source": "assumption: a small core for a test"}}}'
-    )
-    text = cores(code=CODE, machine=str(machine)).encode()
+    small = machine(tmp_path, core={"code_bytes": 1024})
+    text = cores(code=CODE, machine=small).encode()
     assert run("repro-translate", "--cores-to-plan", "--level=x86-64-v2", text=text).startswith(b"reprocore")
     command = [TOOLS / "repro-translate", "--cores-to-plan", "--level=thumbv7em"]
     result = subprocess.run(command, input=text, capture_output=True)
     assert result.returncode != 0 and not result.stdout
     assert "runs 1 kernels with" in result.stderr.decode()
-    assert f"bytes of code, but a core of machine '{machine}' has 1024" in result.stderr.decode()
+    assert f"bytes of code, but a core of machine '{small}' has 1024" in result.stderr.decode()
 
 
 READ_TOO = "cores.run @kernel(read|write %x) : memref<4xi64, #cores.memory<local>>"

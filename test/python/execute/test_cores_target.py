@@ -15,7 +15,7 @@ from repro_mlir.cli.main import main
 from repro_mlir.compilation import cores
 from repro_mlir.execute.cores import CoresBackend
 from support import handmade
-from support.cores import core_plan
+from support.cores import core_plan, machine
 from support.small_script import SMALL_SCRIPT
 from support.target_checks import check_target
 
@@ -116,20 +116,11 @@ def test_it_gives_the_bits_of_the_cpu() -> None:
 
 
 def test_a_machine_file(tmp_path: Path) -> None:
-    program, path = handmade.program(), tmp_path / "slow.json"
-    seconds = []
+    program, seconds = handmade.program(), []
     for clock in (50_000_000, 10_000_000):
-        path.write_text(
-            json.dumps(
-                {
-                    "kind": "cores",
-                    "extends": "tiny-2x2",
-                    "core": {"clock_hz": {"value": clock, "source": "of this test"}},
-                }
-            )
-        )
+        path = machine(tmp_path, core={"clock_hz": clock})
         # The cached plan is that of the file's content.
-        backend = CoresBackend(cores.cached_compile(program.data, str(path)))
+        backend = CoresBackend(cores.cached_compile(program.data, path))
         state = program.initial_state()
         backend.run([state[kind.name] for kind in program.state], *_arguments(program))
         seconds.append(backend.report["seconds"])
@@ -190,15 +181,15 @@ def test_names() -> None:
 def test_the_commands_of_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Receipts of a CPU and of many cores agree; a receipt with another learning rate is found."""
     pytest.importorskip("torch")
-    script, other, machine = tmp_path / "script.py", tmp_path / "other.py", tmp_path / "slow.json"
+    script, other = tmp_path / "script.py", tmp_path / "other.py"
     script.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
     other.write_text(script.read_text().replace("lr=0.1", "lr=0.2"))
-    machine.write_text(NUMBER % 2048)
+    small = machine(tmp_path, core={"data_bytes": 2048})
     cpu, many, wrong = (str(tmp_path / f"{name}.receipt") for name in ("cpu", "many", "wrong"))
     target = ["--target", "cores:tiny-2x2"]
     for text, options in ((script, ["--receipt", cpu]), (script, ["--receipt", many, *target])):
         assert main(["train", str(text), "--steps", "2", *options]) == 0
-    assert main(["train", str(other), "--steps", "2", "--receipt", wrong, "--target", f"cores:{machine}"]) == 0
+    assert main(["train", str(other), "--steps", "2", "--receipt", wrong, "--target", f"cores:{small}"]) == 0
     capsys.readouterr()
 
     def answered(*command: str) -> tuple[int, dict[str, Any]]:
@@ -215,17 +206,20 @@ def test_the_commands_of_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_run_on_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program, inputs, machine = tmp_path / "step.repro", tmp_path / "inputs.npz", tmp_path / "small.json"
+    program, inputs, small = (
+        tmp_path / "step.repro",
+        tmp_path / "inputs.npz",
+        machine(tmp_path, core={"data_bytes": 2048}),
+    )
     handmade.program().save(program)
     names = [kind.name for kind in handmade.program().inputs]
     np.savez(inputs, **dict(zip(names, _arguments(handmade.program())[0], strict=True)))
-    machine.write_text(NUMBER % 2048)
     run = ["run", str(program), "--inputs", str(inputs), "--json", "--target"]
     hashes = set()
-    for target in ("cpu", f"cores:{machine}"):
+    for target in ("cpu", f"cores:{small}"):
         assert main([*run, target]) == 0
         hashes.add(json.loads(capsys.readouterr().out)["state_hash"])
     assert len(hashes) == 1
-    before = machine.read_text()
-    assert main([*run, f"cores:{machine}", "--save", str(machine)]) == 2
-    assert "this overwrites cores:" in capsys.readouterr().err and machine.read_text() == before
+    before = Path(small).read_text()
+    assert main([*run, f"cores:{small}", "--save", small]) == 2
+    assert "this overwrites cores:" in capsys.readouterr().err and Path(small).read_text() == before

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,20 +16,10 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.roofline.cores import Mapping, map_step, mapping_page, simulate
 from support.browser import check_structure, different_rows, needs_browser
+from support.cores import machine
 from support.predicted import doubled, product, program_of
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"
-
-
-def machine(folder: Path, **sections: dict[str, Any]) -> str:
-    """Writes a machine like tiny-2x2 with other numbers, and returns the path of its file."""
-    changed = {
-        section: {name: {"value": value, "source": "a test"} for name, value in numbers.items()}
-        for section, numbers in sections.items()
-    }
-    path = folder / "machine.json"
-    path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", **changed}))
-    return str(path)
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ class StepLog:
         return self._input_ends[record]
 
     def program_of(self, record: int) -> int | None:
-        """Returns the number of the program of a record; None if it is not a step. Raises ReproError as `steps` does."""
+        """Returns the number of a record's program; None if it is not a step. Raises ReproError as `steps` does."""
         self._see(record)
         return self._programs[record]
 
