@@ -206,11 +206,8 @@ def test_the_commands_of_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_run_on_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program, inputs, small = (
-        tmp_path / "step.repro",
-        tmp_path / "inputs.npz",
-        machine(tmp_path, core={"data_bytes": 2048}),
-    )
+    program, inputs = tmp_path / "step.repro", tmp_path / "inputs.npz"
+    small = machine(tmp_path, core={"data_bytes": 2048})
     handmade.program().save(program)
     names = [kind.name for kind in handmade.program().inputs]
     np.savez(inputs, **dict(zip(names, _arguments(handmade.program())[0], strict=True)))
