@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from repro_mlir._mlir_libs import _repro
+from repro_mlir.compilation.cores import read_machine
 
 
 class Machine:
@@ -28,7 +28,7 @@ class Machine:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._sections: dict[str, Any] = json.loads(_repro.many_core_text(name))
+        self._sections: dict[str, Any] = json.loads(read_machine(name).text)
 
     def _get(self, section: str, number: str) -> Any:
         return self._sections[section][number]["value"]

@@ -51,7 +51,7 @@ def simulate(machine: str, shape: tuple[int, int, int], order: str) -> dict[str,
     """Returns the report of the simulator for an m x n x k product of random numbers."""
     m, n, k = shape
     program = _PROGRAM.format(m=m, n=n, k=k, order=order)
-    backend = CoresBackend(cores.compile(program, machine, native_level()))
+    backend = CoresBackend(cores.compile(program, cores.read_machine(machine), native_level()))
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n), (m, n))]
     backend.run([], inputs, [kind.empty() for kind in backend.outputs])

@@ -106,19 +106,23 @@ void reproLoadedCorePlanGetTensor(ReproLoadedCorePlan loaded,
 
 ReproSimulationOutcome
 reproLoadedCorePlanRun(ReproLoadedCorePlan loaded, void *const *buffers,
-                       bool timeline, MlirStringCallback report,
-                       MlirStringCallback error, void *userData) {
+                       bool timeline, bool (*isInterrupted)(void),
+                       MlirStringCallback report, MlirStringCallback error,
+                       void *userData) {
   repro_simulator::Simulator &simulator = unwrap(loaded);
   repro_simulator::Report measured;
   measured.hasTimeline = timeline;
   std::string message;
-  repro_simulator::Outcome outcome = simulator.run(
-      reinterpret_cast<char *const *>(buffers), measured, message);
+  repro_simulator::Outcome outcome =
+      simulator.run(reinterpret_cast<char *const *>(buffers), isInterrupted,
+                    measured, message);
   if (outcome != repro_simulator::Outcome::Success) {
     error(toStringRef(message), userData);
     return outcome == repro_simulator::Outcome::CheckFailed
                ? ReproSimulationCheckFailed
-               : ReproSimulationWrongPlan;
+           : outcome == repro_simulator::Outcome::WrongPlan
+               ? ReproSimulationWrongPlan
+               : ReproSimulationInterrupted;
   }
   report(
       toStringRef(repro_simulator::writeReport(

@@ -16,8 +16,9 @@ extern "C" {
 
 /** Maps a canonical program onto a machine of many cores, in up to `jobs`
  * threads, and passes the core plan (docs/reference/core-plan.md) to
- * `callback`. The machine is a name, or the path of a file; the kernels are
- * compiled for a CPU level. Errors are emitted as diagnostics. */
+ * `callback`. `machine` is a description as for getManyCore in
+ * lib/Target/ManyCore.h: a name, the path of a file, or a name and a text. The
+ * kernels are compiled for a CPU level. Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCoresCompile(MlirModule module, MlirStringRef machine, MlirStringRef level,
                   unsigned jobs, MlirStringCallback callback, void *userData);
@@ -56,15 +57,20 @@ typedef enum {
   ReproSimulationCheckFailed = 1,
   /** The plan has a race, a deadlock or another error; the states and outputs
    * are undefined. */
-  ReproSimulationWrongPlan = 2
+  ReproSimulationWrongPlan = 2,
+  /** `isInterrupted` returned true; the states and outputs are undefined. */
+  ReproSimulationInterrupted = 3
 } ReproSimulationOutcome;
 
 /** Simulates one step; `buffers` lists the states, inputs and outputs in this
  * order. Passes the measurements as JSON (docs/guides/many-cores.md) to
- * `report` after a success, else one message to `error`. */
+ * `report` after a success, else one message to `error`. The step ends soon
+ * after `isInterrupted`, which is called many times in a second, returns
+ * true. */
 MLIR_CAPI_EXPORTED ReproSimulationOutcome reproLoadedCorePlanRun(
     ReproLoadedCorePlan loaded, void *const *buffers, bool timeline,
-    MlirStringCallback report, MlirStringCallback error, void *userData);
+    bool (*isInterrupted)(void), MlirStringCallback report,
+    MlirStringCallback error, void *userData);
 
 #ifdef __cplusplus
 }

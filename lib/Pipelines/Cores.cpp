@@ -21,9 +21,13 @@
 #include "Pipelines/CPU.h"
 #include "Pipelines/Pipelines.h"
 #include "Target/ManyCore.h"
+#include "dialects/Cores/IR/Cores.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -108,8 +112,16 @@ FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
     return module->emitError(error);
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   buildCoresPlacePipeline(manager, {machine.str(), level});
-  if (failed(manager.run(*module)))
-    return failure();
+  if (failed(manager.run(*module))) {
+    StringAttr overflow =
+        cores::CoresDialect::OverflowAttrHelper(module->getContext())
+            .getAttr(*module);
+    if (!overflow)
+      return failure();
+    return llvm::formatv("{0}", llvm::json::Value(llvm::json::Object{
+                                    {"overflow", overflow.getValue()}}))
+        .str();
+  }
   return cores::describeMapping(*module->getOps<launch::PlanOp>().begin(),
                                 *description, level.description);
 }

@@ -11,6 +11,7 @@
 #include "Simulator/Rows.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -84,7 +85,11 @@ Simulation::Simulation(const CorePlan &plan,
   }
 }
 
-Outcome Simulation::run(Error &error) {
+/// The time between two questions whether a step is interrupted.
+static constexpr std::chrono::milliseconds kBetweenQuestions(20);
+
+Outcome Simulation::run(const std::function<bool()> &isInterrupted,
+                        Error &error) {
   auto stop = [&](const Error &message) {
     error = message;
     return Outcome::WrongPlan;
@@ -104,11 +109,17 @@ Outcome Simulation::run(Error &error) {
   report.kernels.resize(plan.kernels.size());
   for (uint32_t i = 0; i < cores.size(); ++i)
     push(0, Event::Resume, i);
+  auto nextQuestion = std::chrono::steady_clock::now();
   while (!events.empty() && wrong.empty()) {
     Event event = events.top();
     events.pop();
     now = event.time;
     handle(event);
+    if (std::chrono::steady_clock::now() < nextQuestion)
+      continue;
+    if (isInterrupted())
+      return Outcome::Interrupted;
+    nextQuestion = std::chrono::steady_clock::now() + kBetweenQuestions;
   }
   if (!wrong.empty())
     return stop(wrong);

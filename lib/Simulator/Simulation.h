@@ -25,7 +25,7 @@ public:
              Network &network, char *const *buffers, bool checksAccesses,
              Report &report);
 
-  Outcome run(Error &error);
+  Outcome run(const std::function<bool()> &isInterrupted, Error &error);
 
 private:
   struct FreeMemory {

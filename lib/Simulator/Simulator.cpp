@@ -25,13 +25,15 @@ std::unique_ptr<Simulator> Simulator::create(CorePlan plan,
   return result;
 }
 
-Outcome Simulator::run(char *const *buffers, Report &report, Error &error) {
+Outcome Simulator::run(char *const *buffers,
+                       const std::function<bool()> &isInterrupted,
+                       Report &report, Error &error) {
   std::lock_guard<std::mutex> lock(mutex);
   ::repro_runtime::FloatEnvironment environment;
   network->reset();
   Simulation simulation(plan, machine, kernels, index, *network, buffers,
                         !areAccessesChecked, report);
-  Outcome outcome = simulation.run(error);
+  Outcome outcome = simulation.run(isInterrupted, error);
   areAccessesChecked |= outcome == Outcome::Success;
   return outcome;
 }

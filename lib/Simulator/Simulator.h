@@ -19,6 +19,7 @@
 #include "Simulator/Network.h"
 #include "Simulator/Report.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -31,6 +32,7 @@ enum class Outcome {
   Success,
   CheckFailed, ///< (E1) the states are unchanged
   WrongPlan,   ///< the states and outputs are undefined
+  Interrupted, ///< likewise
 };
 
 class Simulator {
@@ -47,8 +49,10 @@ public:
   const mlir::repro::ManyCore &getMachine() const { return machine; }
 
   /// Runs one step; `buffers` lists the states, inputs and outputs in this
-  /// order. Concurrent calls are serialized.
-  Outcome run(char *const *buffers, Report &report, Error &error);
+  /// order. Concurrent calls are serialized. The step ends soon after
+  /// `isInterrupted`, which is called many times in a second, returns true.
+  Outcome run(char *const *buffers, const std::function<bool()> &isInterrupted,
+              Report &report, Error &error);
 
 private:
   Simulator(CorePlan plan, mlir::repro::ManyCore machine,

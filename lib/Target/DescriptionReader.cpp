@@ -13,7 +13,6 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-static constexpr size_t mostFileBytes = 65536;
 /// The maximum nesting of JSON values, which limits the recursion of the
 /// parser.
 static constexpr unsigned deepestNesting = 8;

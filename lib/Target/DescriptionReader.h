@@ -23,6 +23,9 @@
 
 namespace mlir::repro {
 
+/// The maximum size of a description.
+inline constexpr size_t mostFileBytes = 65536;
+
 /// Sets `error` to the message.
 LogicalResult fail(std::string &error, const Twine &message);
 

@@ -141,9 +141,16 @@ ArrayRef<ManyCore> mlir::repro::getManyCores() {
   return getMachines().manyCores;
 }
 
-FailureOr<ManyCore> mlir::repro::getManyCore(StringRef nameOrPath,
+FailureOr<ManyCore> mlir::repro::getManyCore(StringRef description,
                                              std::string &error) {
-  return get(getManyCores(), "machine of many cores", nameOrPath, error);
+  auto [name, text] = description.rsplit('\n');
+  if (!text.starts_with("{") || description.ends_with(".json"))
+    return get(getManyCores(), "machine of many cores", description, error);
+  FailureOr<ManyCore> machine = readManyCore(text, error);
+  if (failed(machine))
+    return fail(error, name + ": " + error);
+  machine->name = name.str();
+  return machine;
 }
 
 std::string mlir::repro::listManyCores() { return listNames(getManyCores()); }

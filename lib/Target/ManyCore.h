@@ -159,8 +159,10 @@ FailureOr<ManyCore> readManyCore(StringRef text, std::string &error);
 ArrayRef<ManyCore> getManyCores();
 
 /// Returns the machine with that name, or the one described by the file if the
-/// name is a path that ends in ".json". On failure, sets `error` to one reason.
-FailureOr<ManyCore> getManyCore(StringRef nameOrPath, std::string &error);
+/// description is a path that ends in ".json". A description can also be a name
+/// for messages, a line end and ManyCore::text, for which no file is read. On
+/// failure, sets `error` to one reason.
+FailureOr<ManyCore> getManyCore(StringRef description, std::string &error);
 
 /// Returns the names of the built-in machines, separated by ", ".
 std::string listManyCores();

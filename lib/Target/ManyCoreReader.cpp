@@ -356,6 +356,12 @@ FailureOr<ManyCore> mlir::repro::readManyCore(StringRef text,
     return failure();
   llvm::raw_string_ostream(machine.text)
       << llvm::json::Value(std::move(*description));
+  // Core plans contain this text, which must be readable like a file.
+  if (machine.text.size() > mostFileBytes)
+    return fail(error, "expected at most " + Twine(mostFileBytes) +
+                           " bytes with the numbers of the machine in "
+                           "'extends', got " +
+                           Twine(machine.text.size()));
   return machine;
 }
 

@@ -54,6 +54,13 @@ std::string describe(MlirModule module, const std::string &machine,
   });
 }
 
+/// Runs Python's handlers of signals that have arrived, such as that of Ctrl-C.
+/// Returns whether one of them has raised an exception.
+bool hasSignalRaised() {
+  nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
 class PyLoadedCorePlan {
 public:
   explicit PyLoadedCorePlan(nb::bytes plan) {
@@ -98,9 +105,11 @@ public:
     ReproSimulationOutcome outcome;
     {
       nb::gil_scoped_release release;
-      outcome = reproLoadedCorePlanRun(loaded, buffers.data(), timeline, append,
-                                       append, &text);
+      outcome = reproLoadedCorePlanRun(loaded, buffers.data(), timeline,
+                                       hasSignalRaised, append, append, &text);
     }
+    if (outcome == ReproSimulationInterrupted)
+      throw nb::python_error();
     if (outcome == ReproSimulationCheckFailed)
       throw std::runtime_error(text);
     if (outcome == ReproSimulationWrongPlan)
@@ -142,6 +151,7 @@ void bindCores(nb::module_ &m) {
            nb::arg("timeline") = false,
            "Simulates one step on the addresses of states, inputs and outputs, "
            "without the GIL; returns the measurements as JSON. Raises "
-           "RuntimeError with the message of a failed check, and ValueError if "
-           "the plan has a race or a deadlock.");
+           "RuntimeError with the message of a failed check, ValueError if the "
+           "plan has a race or a deadlock, and the exception of a signal that "
+           "interrupts the step.");
 }

@@ -13,15 +13,20 @@
 
 namespace nb = nanobind;
 
-static std::string getText(const std::string &nameOrPath) {
+static std::string getText(nb::bytes nameOrPath) {
   // Either the text or the error.
   std::string text;
   MlirLogicalResult result = reproManyCoreText(
-      mlirStringRefCreate(nameOrPath.data(), nameOrPath.size()), append, append,
-      &text);
-  if (mlirLogicalResultIsFailure(result))
-    throw nb::value_error(text.c_str());
-  return text;
+      mlirStringRefCreate(nameOrPath.c_str(), nameOrPath.size()), append,
+      append, &text);
+  if (mlirLogicalResultIsSuccess(result))
+    return text;
+  // The error contains the path, whose bytes need not be UTF-8.
+  PyErr_SetObject(PyExc_ValueError,
+                  nb::steal(PyUnicode_DecodeUTF8(text.data(), text.size(),
+                                                 "backslashreplace"))
+                      .ptr());
+  throw nb::python_error();
 }
 
 void bindMachines(nb::module_ &m) {
@@ -34,6 +39,7 @@ void bindMachines(nb::module_ &m) {
       },
       "The names of the machines of many cores, separated by ', '.");
   m.def("many_core_text", &getText, nb::arg("name_or_path"),
-        "The complete description of a machine of many cores, as JSON. Raises "
-        "ValueError with the reason why there is none.");
+        "The complete description of a machine of many cores, as JSON. The "
+        "path has the bytes that the file system has. Raises ValueError with "
+        "the reason why there is no such machine.");
 }

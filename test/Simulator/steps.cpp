@@ -107,7 +107,8 @@ struct Step {
   Error error;
 };
 
-static Step run(CorePlan plan, int32_t first = 1, int steps = 1) {
+static Step run(CorePlan plan, int32_t first = 1, int steps = 1,
+                bool isInterrupted = false) {
   Step step;
   for (int i = 0; i < 16; ++i) {
     step.w[i] = first + i;
@@ -130,7 +131,8 @@ static Step run(CorePlan plan, int32_t first = 1, int steps = 1) {
   for (int i = 0; i < steps && step.error.empty(); ++i) {
     step.report = {};
     step.report.hasTimeline = true;
-    step.outcome = simulator->run(buffers, step.report, step.error);
+    step.outcome = simulator->run(
+        buffers, [=] { return isInterrupted; }, step.report, step.error);
     const Report &report = step.report;
     EXPECT(report.computeBound <= report.time);
     EXPECT(report.channelBound <= report.time);
@@ -216,6 +218,14 @@ static void testTimeOfTransfers() {
   step = run(plan);
   channel = findLink(step.report, Link::Channel, {0, 0}, {0, 0});
   EXPECT(channel->bytes == 128 + 8);
+}
+
+static void testInterrupt() {
+  CorePlan plan = makePlan();
+  plan.programs = {makeProgram(0, 0, fillOutput())};
+  EXPECT(run(plan).outcome == Outcome::Success);
+  Step step = run(plan, 1, 1, /*isInterrupted=*/true);
+  EXPECT(step.outcome == Outcome::Interrupted && step.y[0] == -1);
 }
 
 static void testContention() {
@@ -629,6 +639,7 @@ int main() {
   testBits();
   testStridedCopy();
   testTimeOfTransfers();
+  testInterrupt();
   testContention();
   testRemoteCopy();
   testMulticast();

@@ -34,6 +34,7 @@ from repro_mlir import ir
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation import cpu
+from repro_mlir.compilation.cores import read_machine
 from repro_mlir.execute.artifact import checksum
 from repro_mlir.execute.cores import CoresBackend
 from repro_mlir.passmanager import PassManager
@@ -167,7 +168,7 @@ def judged(program: int, change: str, text: str) -> str:
         except ir.MLIRError as error:
             by = passes if "Failure while executing" in str(error) else "the dialect"
             return f"{change}: refused by {by}"
-    described = _repro.many_core_text(machine_of(program))
+    described = read_machine(machine_of(program)).text
     try:
         plan = translate(text)
         for speed in range(SPEEDS):

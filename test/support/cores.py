@@ -57,7 +57,7 @@ def check(program: str, inputs: Sequence[np.ndarray], machine: str) -> CoresBack
     """Raises Mismatch unless a program without states has the bits of the reference interpreter on the machine. Returns
     the backend, with the report of the step."""
     known = kit.read(program)
-    backend = CoresBackend(cores.compile(program, machine, native_level(), jobs=1))
+    backend = CoresBackend(cores.compile(program, cores.read_machine(machine), native_level(), jobs=1))
     given = [kit.public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     outputs = [kind.empty() for kind in backend.outputs]
     backend.run([], given, outputs)

@@ -9,7 +9,7 @@ import json
 import random
 from typing import Any
 
-from repro_mlir._mlir_libs import _repro
+from repro_mlir.compilation.cores import read_machine
 
 _UNITS = ("fma", "add", "divide", "square_root", "compare", "load", "store", "integer", "long_integer", "double")
 
@@ -18,7 +18,7 @@ def machine(seed: int) -> str:
     """Returns the machine file with the number `seed`: grids of up to 6 x 6 cores with absent ones, up to 2 x 2 chips,
     memories from tiny to roomy, and all alignments, DMA engines, channels, links and groups."""
     choose = random.Random(f"machine {seed}")
-    description: dict[str, Any] = json.loads(_repro.many_core_text("tiny-2x2"))
+    description: dict[str, Any] = json.loads(read_machine("tiny-2x2").text)
 
     def put(section: str, **numbers: object) -> None:
         for key, value in numbers.items():

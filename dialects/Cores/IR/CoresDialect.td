@@ -75,6 +75,12 @@ def Cores_Dialect : Dialect {
 
     - `cores.scratch`: the largest number of bytes of scratch memory that a tile
       needs.
+
+    Attributes of modules, which `repro-map-tile` sets if it fails:
+
+    - `cores.overflow`, a string: why the smallest tile of a launch does not fit
+      into the data memory of a core. Its absence means that the pass failed for
+      another reason.
   }];
   let discardableAttrs = (ins "::mlir::IntegerAttr":$cycles,
                           "::mlir::repro::cores::MatrixAttr":$matrix,
@@ -82,7 +88,8 @@ def Cores_Dialect : Dialect {
                           "::mlir::DenseI64ArrayAttr":$tile,
                           "::mlir::DenseI64ArrayAttr":$place,
                           "::mlir::DenseI64ArrayAttr":$home,
-                          "::mlir::IntegerAttr":$scratch);
+                          "::mlir::IntegerAttr":$scratch,
+                          "::mlir::StringAttr":$overflow);
   let hasOperationAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -33,7 +33,8 @@ def Cores_PlanOp : Cores_Op<"plan", [
     IsolatedFromAbove, NoTerminator, PlanOpInterface, SingleBlock, Symbol]> {
   let summary = "the programs of all cores for one step";
   let description = [{
-    `machine` is the name of a machine of many cores, or the path of its file.
+    `machine` is the name of a machine of many cores, the path of its file, or a
+    name, a line end and the complete description of the machine as JSON.
     The arguments of the body and the `messages` are those of a `launch.plan`;
     all arguments lie in the DRAM.
 

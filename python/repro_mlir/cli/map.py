@@ -61,7 +61,7 @@ def _map(options: argparse.Namespace) -> int:
     assert isinstance(program, Program)
     mapping = map_step(program, options.machine)
     if options.simulate and inputs is not None:
-        mapping = simulate(mapping, program, options.machine, inputs, timeline=options.html is not None)
+        mapping = simulate(mapping, program, inputs, timeline=options.html is not None)
     if options.html is not None:
         write_file(options.html, mapping_page(Path(options.program).name, mapping).encode())
     if options.json:

@@ -8,13 +8,48 @@ from __future__ import annotations
 import functools
 import json
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.base.printing import printable
 from repro_mlir.compilation.cache import cached_code
 from repro_mlir.compilation.cpu import module_of, native_level
 from repro_mlir.sandbox import compile_cores, describe_cores
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of many cores. Its file is read once, so all that is made for the machine has the same numbers.
+
+    Attributes:
+      name: the name of the machine or the path of its file, as one printable line.
+      text: the complete description as JSON.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def described(self) -> str:
+        """The name and the text, in the form that the compiler reads."""
+        return f"{self.name}\n{self.text}"
+
+    def number(self, section: str, key: str) -> int | float:
+        """Returns a number of the description."""
+        found: int | float = json.loads(self.text)[section][key]["value"]
+        return found
+
+
+def read_machine(name: str) -> Machine:
+    """Returns the machine with the given name of `machines()`, or the machine that a file describes
+    (docs/contributors/machines.md), whose path ends in .json. Raises ReproError if there is no such machine."""
+    try:
+        path = os.fsencode(name)
+        return Machine(printable(path.decode(errors="backslashreplace")), _repro.many_core_text(path))
+    except ValueError as error:
+        raise ReproError(printable(str(error))) from None
 
 
 def machines() -> list[str]:
@@ -24,15 +59,14 @@ def machines() -> list[str]:
 
 def has_dram(machine: str) -> bool:
     """Whether a machine, of `machines()`, has a memory outside of its cores, in which a plan keeps tensors."""
-    return bool(json.loads(_repro.many_core_text(machine))["dram"]["channels"])
+    return bool(json.loads(read_machine(machine).text)["dram"]["channels"])
 
 
-def compile(program: bytes | str, machine: str, level: str, *, jobs: int | None = None) -> bytes:
+def compile(program: bytes | str, machine: Machine, level: str, *, jobs: int | None = None) -> bytes:
     """Maps a canonical program onto a machine.
 
     Args:
         program: as for `cpu.module_of`.
-        machine: one of `machines()`, or the path of a machine file (docs/contributors/machines.md).
         level: the CPU level of the kernels' code, as for `cpu.compile`.
         jobs: the number of compiler threads, by default one per processor. The plan does not depend on it.
 
@@ -45,65 +79,58 @@ def compile(program: bytes | str, machine: str, level: str, *, jobs: int | None 
     """
     module = module_of(program)
     try:
-        return _repro.compile_cores(module, machine, level, jobs or os.cpu_count() or 1)
+        return _repro.compile_cores(module, machine.described, level, jobs or os.cpu_count() or 1)
     except ValueError as error:
         raise CompileError(str(error)) from None
 
 
-def describe(program: bytes | str, machine: str, level: str) -> str:
+def describe(program: bytes | str, machine: Machine, level: str) -> str:
     """Maps a canonical program onto a machine, without making the programs of the cores.
 
     Args:
         program, machine, level: as for `compile`.
 
     Returns:
-        A description of the mapping as JSON (docs/guides/many-cores.md).
+        A description of the mapping as JSON (docs/guides/many-cores.md). If the smallest tile of an operation does not
+        fit into the data memory of a core, an object with the key "overflow", whose value states this.
 
     Raises:
         CompileError: as `compile`, except that the code of the kernels is not compiled.
     """
     module = module_of(program)
     try:
-        return _repro.describe_cores(module, machine, level)
+        return _repro.describe_cores(module, machine.described, level)
     except ValueError as error:
         raise CompileError(str(error)) from None
 
 
-def cached_compile(program: bytes, machine: str, *, untrusted: bool = False) -> bytes:
+def cached_compile(program: bytes, machine: Machine, *, untrusted: bool = False) -> bytes:
     """Compiles like `compile` for this processor, or returns the core plan from the cache.
 
     Args:
       program: a stored canonical program.
       untrusted: whether to compile in a child process with limits (see sandbox/), as for untrusted programs.
-    Raises:
-      ReproError: there is no such machine.
     """
-    level, text = native_level(), machine_text(machine)
-    make = compile_cores if untrusted else compile
-    # The plan depends on each number of the machine, which is more than its name if it is a file.
-    return cached_code(program, f"cores {level} {text}", lambda: make(program, machine, level))
+
+    def make() -> bytes:
+        if untrusted:
+            return compile_cores(program, machine.name, machine.text, native_level())
+        return compile(program, machine, native_level())
+
+    # The plan contains the text of the machine, but not its name.
+    return cached_code(program, f"cores {native_level()} {machine.text}", make)
 
 
-def native_description(program: bytes, machine: str, *, untrusted: bool = False) -> bytes:
+def native_description(program: bytes, machine: Machine, *, untrusted: bool = False) -> bytes:
     """Describes like `describe` for this processor. The arguments are those of `cached_compile`."""
     if untrusted:
-        return describe_cores(program, machine, native_level())
+        return describe_cores(program, machine.name, machine.text, native_level())
     return describe(program, machine, native_level()).encode()
 
 
-def cached_description(program: bytes, machine: str, *, untrusted: bool = False) -> dict[str, Any]:
-    """Describes like `native_description`, or returns the description from the cache. Raises ReproError if there is no
-    such machine."""
-    target = f"mapping {native_level()} {machine} {machine_text(machine)}"
+def cached_description(program: bytes, machine: Machine, *, untrusted: bool = False) -> dict[str, Any]:
+    """Describes like `native_description`, or returns the description from the cache."""
+    target = f"mapping {native_level()} {machine.described}"
     make = functools.partial(native_description, program, machine, untrusted=untrusted)
     found: dict[str, Any] = json.loads(cached_code(program, target, make))
     return found
-
-
-def machine_text(machine: str) -> str:
-    """Returns the complete description of a machine, whose name or file is given, as JSON. Raises ReproError if there
-    is no such machine."""
-    try:
-        return _repro.many_core_text(machine)
-    except ValueError as error:
-        raise ReproError(str(error)) from None

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.base.errors import ReproError, StepFailed
+from repro_mlir.base.errors import CompileError, ReproError, StepFailed
 from repro_mlir.base.numerics.tensors import TensorType, start_of
-from repro_mlir.execute.backend import ResidentBackend
+from repro_mlir.base.printing import printable
+from repro_mlir.base.progress import working
+from repro_mlir.compilation.cores import Machine, cached_compile
+from repro_mlir.compilation.cpu import native_level
+from repro_mlir.execute.backend import Backend
+from repro_mlir.execute.signature import check_signature
+from repro_mlir.program import Program, debugging
 
 
-class CoresBackend(ResidentBackend):
-    """A core plan in a simulator. The states stay in arrays of the backend, the DRAM of the machine."""
+class CoresBackend(Backend):
+    """A core plan in a simulator."""
 
     def __init__(self, plan: bytes) -> None:
         """
@@ -32,30 +39,52 @@ class CoresBackend(ResidentBackend):
             [TensorType(name, element, tuple(shape)) for name, element, shape in tensors]
             for tensors in (self._loaded.states, self._loaded.inputs, self._loaded.outputs)
         )
-        self._held = [kind.empty() for kind in self.states]
         self.timeline = False
         """Whether the reports of further steps contain a timeline."""
         self._report = ""
 
     @property
     def report(self) -> dict[str, Any]:
-        """The measurements of the last step (docs/guides/many-cores.md)."""
+        """The measurements of the last completed step (docs/guides/many-cores.md). Raises ReproError if no step has
+        been completed."""
+        if not self._report:
+            raise ReproError("expected a completed step, whose measurements the report contains: run a step first")
         report: dict[str, Any] = json.loads(self._report)
         return report
 
-    def load(self, states: Sequence[np.ndarray]) -> None:
-        for held, array in zip(self._held, states, strict=True):
-            held[...] = array
-
-    def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        addresses = [start_of(array) for array in (*self._held, *inputs, *outputs)]
+    def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        # A signal can interrupt the simulation, which then leaves undefined values in its DRAM.
+        results = [array.copy() for array in states]
+        addresses = [start_of(array) for array in (*results, *inputs, *outputs)]
         try:
             self._report = self._loaded.run(addresses, self.timeline)
         except RuntimeError as error:
             raise StepFailed(str(error)) from None
         except ValueError as error:
             raise ReproError(f"the core plan is wrong: {error}") from None
+        for array, value in zip(states, results, strict=True):
+            array[...] = value
 
-    def store(self, states: Sequence[np.ndarray]) -> None:
-        for held, array in zip(self._held, states, strict=True):
-            array[...] = held
+
+def compile_for(program: Program, machine: Machine) -> CoresBackend:
+    """Maps a program onto a machine, and loads the core plan into a simulator.
+
+    Raises:
+      ReproError: the program cannot be mapped onto the machine, or the simulator cannot load the plan.
+    """
+    target = f"cores:{machine.name}"
+    pipeline = f"builtin.module(cores{{machine={machine.name} level={native_level()}}})"
+    if not program.untrusted:
+        debugging.dump_pipeline(program.data, pipeline, Path(machine.name).stem)
+    try:
+        with working(f"mapping onto {machine.name}"):
+            plan = cached_compile(program.data, machine, untrusted=program.untrusted)
+    except CompileError as error:
+        raise ReproError(f"cannot compile the program for {target}: {printable(str(error))}") from None
+    try:
+        backend = CoresBackend(plan)
+    except ValueError as error:
+        raise ReproError(f"cannot run {target} on this machine: {printable(str(error))}") from None
+    found = {"state": backend.states, "input": backend.inputs, "output": backend.outputs}
+    check_signature(target, found.__getitem__, program)
+    return backend

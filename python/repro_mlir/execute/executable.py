@@ -148,26 +148,11 @@ def _backend(program: Program, target: str, threads: int) -> Backend:
 
         return PtxBackend(program, variant or DEFAULT_ARCHITECTURE, threads)
     if kind == "cores":
-        return _cores_backend(program, target, variant)
+        from repro_mlir.compilation.cores import read_machine
+        from repro_mlir.execute.cores import compile_for
+
+        return compile_for(program, read_machine(variant))
     return _cpu_backend(program, target, variant, threads)
-
-
-def _cores_backend(program: Program, target: str, machine: str) -> Backend:
-    from repro_mlir.compilation.cores import cached_compile
-    from repro_mlir.execute.cores import CoresBackend
-
-    try:
-        with working(f"mapping onto {machine}"):
-            plan = cached_compile(program.data, machine, untrusted=program.untrusted)
-    except CompileError as error:
-        raise ReproError(f"cannot compile the program for {target}: {_first_line(error)}") from None
-    try:
-        backend = CoresBackend(plan)
-    except ValueError as error:
-        raise ReproError(f"cannot run {target} on this machine: {_first_line(error)}") from None
-    found = {"state": backend.states, "input": backend.inputs, "output": backend.outputs}
-    check_signature(target, found.__getitem__, program)
-    return backend
 
 
 def _cpu_backend(program: Program, target: str, level: str, threads: int) -> Backend:
@@ -236,6 +221,18 @@ class Executable(Compiled):
 
     def __repr__(self) -> str:
         return f"<Executable of program {self.program.hash[:16]} for {self.target}, threads: {self.threads}>"
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The measurements of the last completed step on a simulated machine of many cores
+        (docs/guides/many-cores.md#the-report). Raises ReproError on other targets, and if no step has been
+        completed."""
+        if not self.target.startswith(CORES):
+            raise ReproError(f"expected a target {CORES}<machine>, whose steps are measured, got {self.target}")
+        from repro_mlir.execute.cores import CoresBackend
+
+        assert isinstance(self._backend, CoresBackend)
+        return self._backend.report
 
     @property
     def resident(self) -> bool:

@@ -84,18 +84,18 @@ def analyze_native(data: bytes, level: str) -> bytes:
     return _SERVER.ask("analyze_native", data, limits().compile_seconds, f"analyzed for {level}", level=level)
 
 
-def compile_cores(data: bytes, machine: str, level: str) -> bytes:
-    """Runs `compilation.cores.compile` in a child process. Raises ReproError for any failure."""
-    return _SERVER.ask(
-        "compile_cores", data, limits().compile_seconds, f"compiled for {machine}", machine=machine, level=level
-    )
+def compile_cores(data: bytes, machine: str, text: str, level: str) -> bytes:
+    """Runs `compilation.cores.compile` in a child process, for the machine with this name and text. Raises ReproError
+    for any failure."""
+    options = {"machine": machine, "text": text, "level": level}
+    return _SERVER.ask("compile_cores", data, limits().compile_seconds, f"compiled for {machine}", **options)
 
 
-def describe_cores(data: bytes, machine: str, level: str) -> bytes:
-    """Runs `compilation.cores.describe` in a child process. Raises ReproError for any failure."""
-    return _SERVER.ask(
-        "describe_cores", data, limits().compile_seconds, f"mapped onto {machine}", machine=machine, level=level
-    )
+def describe_cores(data: bytes, machine: str, text: str, level: str) -> bytes:
+    """Runs `compilation.cores.describe` in a child process, for the machine with this name and text. Raises ReproError
+    for any failure."""
+    options = {"machine": machine, "text": text, "level": level}
+    return _SERVER.ask("describe_cores", data, limits().compile_seconds, f"mapped onto {machine}", **options)
 
 
 def compile_step(data: bytes, name: str, initial: Sequence[bytes]) -> bytes:

@@ -138,20 +138,20 @@ def analyze_native(data: bytes, *, level: str) -> bytes:
     return analyze(data, level).to_bytes()
 
 
-def compile_cores(data: bytes, *, machine: str, level: str) -> bytes:
+def compile_cores(data: bytes, *, machine: str, text: str, level: str) -> bytes:
     """Maps a program onto a machine of many cores; returns the core plan. Raises CompileError with the first error of
     the compiler."""
-    from repro_mlir.compilation.cores import compile
+    from repro_mlir.compilation.cores import Machine, compile
 
-    return compile(data, machine, level)
+    return compile(data, Machine(machine, text), level)
 
 
-def describe_cores(data: bytes, *, machine: str, level: str) -> bytes:
+def describe_cores(data: bytes, *, machine: str, text: str, level: str) -> bytes:
     """Maps a program onto a machine of many cores; returns the description of the mapping as JSON. Raises CompileError
     with the first error of the compiler."""
-    from repro_mlir.compilation.cores import describe
+    from repro_mlir.compilation.cores import Machine, describe
 
-    return describe(data, machine, level).encode()
+    return describe(data, Machine(machine, text), level).encode()
 
 
 def compile_step(data: bytes, *, name: str, sizes: Sequence[int]) -> bytes:

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from repro_mlir._mlir_libs import _repro
-from repro_mlir.base.errors import CompileError
-from repro_mlir.compilation import cpu
+from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.compilation import cores, cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.roofline import Accelerator, read_machine
@@ -21,7 +20,7 @@ from repro_mlir.runner.plan import read_plan
 from support import device_kit, kit
 
 ROOT = Path(__file__).resolve().parents[3]
-MANY_CORES = _repro.many_core_machines().split(", ")
+MANY_CORES = cores.machines()
 FILES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "lib/Target/machines").glob("*.json"))}
 SCHEMA = json.loads((ROOT / "docs" / "schemas" / "machine.schema.json").read_text())
 
@@ -155,18 +154,18 @@ def schema_accepts(description: object) -> bool:
 def read_cores(folder: Path, description: object) -> dict[str, Any]:
     path = folder / "machine.json"
     path.write_text(description if isinstance(description, str) else json.dumps(description))
-    return dict(json.loads(_repro.many_core_text(str(path))))
+    return dict(json.loads(cores.read_machine(str(path)).text))
 
 
 @pytest.mark.parametrize("name", MANY_CORES)
 def test_complete_descriptions_of_many_cores(name: str, tmp_path: Path) -> None:
     """The text of each machine is a complete description, which the schema accepts and which gives the same text."""
-    text = _repro.many_core_text(name)
+    text = cores.read_machine(name).text
     complete = json.loads(text)
     assert "extends" not in complete
     assert schema_accepts(complete)
     assert read_cores(tmp_path, complete) == complete
-    assert _repro.many_core_text(str(tmp_path / "machine.json")) == text
+    assert cores.read_machine(str(tmp_path / "machine.json")).text == text
 
 
 def entry(value: object) -> dict[str, object]:
@@ -178,7 +177,7 @@ def channel(at: list[int], bytes_per_second: float) -> dict[str, object]:
 
 
 def test_a_file_changes_a_machine_of_many_cores(tmp_path: Path) -> None:
-    tiny = json.loads(_repro.many_core_text("tiny-2x2"))
+    tiny = json.loads(cores.read_machine("tiny-2x2").text)
     changes = {
         "grid": {"columns": entry(3), "absent": entry([[0, 1]])},
         "cycles": {"fma": entry(0.5)},
@@ -290,29 +289,29 @@ REFUSED: list[tuple[dict[str, Any], str, bool]] = [
 @pytest.mark.parametrize(("changes", "error", "by_schema"), REFUSED)
 def test_wrong_files_of_many_cores(changes: dict[str, Any], error: str, by_schema: bool, tmp_path: Path) -> None:
     description = {"extends": "tiny-2x2", **changes}
-    with pytest.raises(ValueError, match=f"machine.json: {error}"):
+    with pytest.raises(ReproError, match=f"machine.json: {error}"):
         read_cores(tmp_path, description)
     assert schema_accepts(description) is not by_schema
 
 
 def test_incomplete_files_of_many_cores(tmp_path: Path) -> None:
-    complete = json.loads(_repro.many_core_text("tiny-2x2"))
+    complete = json.loads(cores.read_machine("tiny-2x2").text)
     for key in complete:
         without = {other: complete[other] for other in complete if other != key}
-        with pytest.raises(ValueError, match=f"machine.json: expected the key '{key}'"):
+        with pytest.raises(ReproError, match=f"machine.json: expected the key '{key}'"):
             read_cores(tmp_path, without)
         assert not schema_accepts(without)
     for section in complete.keys() - {"kind"}:
         for key in complete[section]:
             broken = copy.deepcopy(complete)
             del broken[section][key]
-            with pytest.raises(ValueError, match=f"machine.json: {section}: expected the key '{key}'"):
+            with pytest.raises(ReproError, match=f"machine.json: {section}: expected the key '{key}'"):
                 read_cores(tmp_path, broken)
             assert not schema_accepts(broken)
 
 
 def test_broken_files_of_many_cores(tmp_path: Path) -> None:
-    text = _repro.many_core_text("tiny-2x2")
+    text = cores.read_machine("tiny-2x2").text
     for broken, error in (
         ("", "expected JSON: "),
         ("[]", "expected an object"),
@@ -320,20 +319,20 @@ def test_broken_files_of_many_cores(tmp_path: Path) -> None:
         (" " * 65537, "expected at most 65536 bytes"),
         (text.replace('"kind":"cores"', '"kind":"cores","kind":"cores"'), "expected each key of an object once"),
     ):
-        with pytest.raises(ValueError, match=f"machine.json: {error}"):
+        with pytest.raises(ReproError, match=f"machine.json: {error}"):
             read_cores(tmp_path, broken)
-    with pytest.raises(ValueError, match=r"none\.json: expected a file that describes a machine"):
-        _repro.many_core_text(str(tmp_path / "none.json"))
-    with pytest.raises(ValueError, match="unknown machine of many cores 'none', expected one of tiny-2x2, "):
-        _repro.many_core_text("none")
+    with pytest.raises(ReproError, match=r"none\.json: expected a file that describes a machine"):
+        cores.read_machine(str(tmp_path / "none.json"))
+    with pytest.raises(ReproError, match="unknown machine of many cores 'none', expected one of tiny-2x2, "):
+        cores.read_machine("none")
 
 
 def test_spinnaker2_has_the_same_facts_for_predictions() -> None:
     """The file of the roofline predictions and the one of the compiler describe the same chip."""
-    cores = json.loads(_repro.many_core_text("spinnaker2"))
+    described = json.loads(cores.read_machine("spinnaker2").text)
     value = {
         (section, key): each["value"]
-        for section, entries in cores.items()
+        for section, entries in described.items()
         if section != "kind"
         for key, each in entries.items()
         if key != "channels"
@@ -342,8 +341,8 @@ def test_spinnaker2_has_the_same_facts_for_predictions() -> None:
     assert isinstance(chip, Accelerator)
     count = value["grid", "columns"] * value["grid", "rows"] - len(value["grid", "absent"])
     products = count * value["matrix", "rows"] * value["matrix", "columns"] * value["core", "clock_hz"]
-    channels = cores["dram"]["channels"]
-    board = json.loads(_repro.many_core_text("spinnaker2-board"))["chips"]
+    channels = described["dram"]["channels"]
+    board = json.loads(cores.read_machine("spinnaker2-board").text)["chips"]
     for found, expected in (
         (chip.multiprocessors, count),
         (chip.clock_hz, value["core", "clock_hz"]),

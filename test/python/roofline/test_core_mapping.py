@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
-from repro_mlir.roofline.cores import Mapping, map_step, mapping_page, simulate
+from repro_mlir.compilation.cores import Machine
+from repro_mlir.program import Program
+from repro_mlir.roofline.cores import Mapping, least_memory, map_step, mapping_page, simulate
 from support.browser import check_structure, different_rows, needs_browser
 from support.cores import machine
 from support.predicted import doubled, product, program_of
@@ -27,7 +30,7 @@ def mapping() -> Mapping:
     """Products of matrices of 70 x 70 elements, a number that pieces and tiles do not divide."""
     program = program_of(product(70, twice=True))
     x = np.full((70, 70), 0.5, np.float32)
-    return simulate(map_step(program, "tiny-2x2"), program, "tiny-2x2", [x, x], timeline=True)
+    return simulate(map_step(program, "tiny-2x2"), program, [x, x], timeline=True)
 
 
 def test_a_mapping_predicts_what_is_simulated(mapping: Mapping) -> None:
@@ -74,6 +77,47 @@ def test_the_least_memory_of_a_step_that_does_not_fit(tmp_path: Path) -> None:
         map_step(program, machine(tmp_path, core={"data_bytes": least - 1024}))
 
 
+def test_the_least_memory_is_a_multiple_of_the_alignment(tmp_path: Path) -> None:
+    """A machine file needs data bytes that are a multiple of the alignment of transfers."""
+    program = program_of(product(70))
+    with pytest.raises(ReproError, match=r"fits if each core of this machine has 16,384 data bytes"):
+        map_step(program, machine(tmp_path, core={"data_bytes": 4096}, dma={"alignment": 4096}))
+    map_step(program, machine(tmp_path, core={"data_bytes": 16384}, dma={"alignment": 4096}))
+    with pytest.raises(ReproError, match="smallest tile"):
+        map_step(program, machine(tmp_path, core={"data_bytes": 12288}, dma={"alignment": 4096}))
+
+
+@pytest.mark.parametrize(("data_bytes", "alignment"), [(8192, 8), (16384, 2048)])
+def test_what_maps_also_compiles(data_bytes: int, alignment: int, tmp_path: Path) -> None:
+    """Tiles at the ends of pieces need more scratch memory than the largest tile."""
+    program = program_of(product(70))
+    sections = {"dma": {"alignment": alignment}, "dram": {"interleave_bytes": 4096}}
+    mapping = map_step(program, machine(tmp_path, core={"data_bytes": data_bytes}, **sections))
+    x = np.full((70, 70), 0.5, np.float32)
+    report = simulate(mapping, program, [x, x]).simulated
+    assert report is not None and report["bound_seconds"] <= report["seconds"]
+    assert all(each["memory"] <= data_bytes for each in mapping.data["launches"])
+
+
+def test_only_overflows_start_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other errors of the mapping are not changed. If the search finds another error, the message has no number."""
+    program = program_of(product(1024))
+    searched: list[int] = []
+    search = least_memory._fits
+
+    def fits(program: Program, machine: Machine, data_bytes: int) -> bool:
+        searched.append(data_bytes)
+        return search(program, machine, data_bytes)
+
+    monkeypatch.setattr(least_memory, "_fits", fits)
+    with pytest.raises(ReproError, match=r"DRAM of '.*'.*use a machine of at least") as raised:
+        map_step(program, machine(tmp_path, dram={"bytes": 1 << 20}))
+    assert "data bytes" not in str(raised.value) and not searched
+    with pytest.raises(ReproError, match="expected an operation whose smallest tile") as raised:
+        map_step(program, machine(tmp_path, core={"data_bytes": 8192}, dram={"bytes": 1 << 20}))
+    assert "this machine has" not in str(raised.value) and searched == [1 << 30]
+
+
 def test_the_least_number_of_chips_of_a_step_that_does_not_fit(tmp_path: Path) -> None:
     program = program_of(doubled(1 << 20))
     links = {"link_bytes_per_second": 1e9, "link_latency_seconds": 1e-6}
@@ -114,7 +158,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def page(mapping: Mapping, tmp_path: Path) -> Path:
     path = tmp_path / "page.html"
     hostile = {**mapping.data, "machine": HOSTILE}
-    path.write_text(mapping_page(f"a{HOSTILE}.py", Mapping(hostile, mapping.simulated)))
+    path.write_text(mapping_page(f"a{HOSTILE}.py", replace(mapping, data=hostile)))
     return path
 
 

@@ -221,20 +221,20 @@ LogicalResult Describer::addScratch(StringRef level) {
   for (auto [launch, work] : ofLaunch) {
     if (work->works.empty() || !seen.insert(work).second)
       continue;
-    SmallVector<Interval> tile = launch->tiles.getWhole();
-    for (auto [loop, size] :
-         llvm::zip_equal(launch->tiles.getAxes(), work->tiling.sizes))
-      tile[loop] = {0, std::min(size, tile[loop].size)};
-    owned.push_back(launch->tiles.createTile(tile, "tile"));
-    functions.push_back(*owned.back());
-    works.push_back(work);
+    for (ArrayRef<Interval> tile :
+         launch->listTileShapes(work->counts, work->tiling.sizes)) {
+      owned.push_back(launch->tiles.createTile(tile, "tile"));
+      functions.push_back(*owned.back());
+      works.push_back(work);
+    }
   }
   FailureOr<SmallVector<int64_t>> bytes =
       getScratchBytes(functions, level, plan.getContext());
   if (failed(bytes))
     return failure();
   for (auto [work, scratch] : llvm::zip_equal(works, *bytes))
-    work->scratch = llvm::alignTo(scratch, 64);
+    work->scratch =
+        std::max(work->scratch, int64_t(llvm::alignTo(scratch, 64)));
   return success();
 }
 

@@ -46,10 +46,11 @@ struct MapTile : public repro::impl::ReproMapTileBase<MapTile> {
 /// The choice for all launches of one kernel with one partition.
 struct Choice {
   const MappedLaunch *launch;
+  ArrayRef<int64_t> partition;
   SmallVector<Interval> piece;
   int64_t numPieces = 1;
   Tiling tiling;
-  std::optional<int64_t> scratch; ///< of the chosen tiling
+  std::optional<int64_t> scratch; ///< of all tiles of the chosen tiling
 };
 } // namespace
 
@@ -82,17 +83,22 @@ static LogicalResult addScratch(ArrayRef<Choice *> choices, StringRef level,
   for (Choice *choice : choices) {
     if (choice->scratch)
       continue;
-    owned.push_back(
-        choice->launch->tiles.createTile(getFirstTile(*choice), "tile"));
-    functions.push_back(*owned.back());
-    open.push_back(choice);
+    // A tile at an end of a piece can need more than a larger tile, because
+    // its rows are not whole vectors.
+    for (ArrayRef<Interval> tile : choice->launch->listTileShapes(
+             choice->partition, choice->tiling.sizes)) {
+      owned.push_back(choice->launch->tiles.createTile(tile, "tile"));
+      functions.push_back(*owned.back());
+      open.push_back(choice);
+    }
   }
   FailureOr<SmallVector<int64_t>> bytes =
       getScratchBytes(functions, level, context);
   if (failed(bytes))
     return failure();
   for (auto [choice, scratch] : llvm::zip_equal(open, *bytes))
-    choice->scratch = llvm::alignTo(scratch, 64);
+    choice->scratch = std::max(choice->scratch.value_or(0),
+                               int64_t(llvm::alignTo(scratch, 64)));
   return success();
 }
 
@@ -109,13 +115,22 @@ static void reportOverflow(const Choice &choice, int64_t scratch,
   int64_t bytes = getBoxBytes(launch.tiles, largest, tile);
   int64_t needed =
       llvm::alignTo(choice.tiling.bytes, 64) + scratch + kErrorBytes;
-  emitError(launch.tiles.getBody()->getLoc())
+  std::string reason;
+  llvm::raw_string_ostream(reason)
       << "expected an operation whose smallest tile fits into the "
       << machine.dataBytes << " data bytes of a core of '" << machine.name
       << "': the tile needs " << needed << " bytes, of which "
-      << describe(launch.places[largest], plan) << " of type "
-      << launch.places[largest].type << " takes " << bytes
-      << "; use a machine of at least " << needed << " data bytes a core";
+      << describe(launch.places[largest], plan) << " of type '"
+      << launch.places[largest].type << "' takes " << bytes;
+  Location loc = launch.tiles.getBody()->getLoc();
+  std::string place;
+  if (!isa<UnknownLoc>(loc))
+    llvm::raw_string_ostream(place) << loc << ": ";
+  CoresDialect::OverflowAttrHelper(plan.getContext())
+      .setAttr(plan->getParentOp(),
+               StringAttr::get(plan.getContext(), place + reason));
+  emitError(loc) << reason << "; use a machine of at least " << needed
+                 << " data bytes a core";
 }
 
 void MapTile::runOnOperation() {
@@ -145,6 +160,7 @@ void MapTile::runOnOperation() {
     if (!isNew)
       continue;
     choice.launch = &launch;
+    choice.partition = *partition;
     choice.piece = launch.getLargestPiece(*partition);
     choice.numPieces = launch.countPieces(*partition);
     if (launch.isEmpty()) {

@@ -101,6 +101,38 @@ MappedLaunch::listTiles(ArrayRef<Interval> piece,
   return cut(piece, tiles.getAxes(), sizes);
 }
 
+SmallVector<SmallVector<Interval>>
+MappedLaunch::listTileShapes(ArrayRef<int64_t> partition,
+                             ArrayRef<int64_t> sizes) const {
+  SmallVector<SmallVector<Interval>> shapes = {tiles.getWhole()};
+  for (auto [loop, piece, size] : llvm::zip_equal(
+           tiles.getAxes(), getPieceSizes(tiles, partition), sizes)) {
+    int64_t extent = tiles.getExtents()[loop];
+    SmallVector<Interval> ranges;
+    auto add = [&](int64_t begin, int64_t end) {
+      Interval range = {begin, std::min(size, end - begin)};
+      if (range.size > 0 && llvm::none_of(ranges, [&](const Interval &known) {
+            return known.size == range.size;
+          }))
+        ranges.push_back(range);
+    };
+    // The first and the last tile of a piece, and those of the last piece.
+    int64_t last = extent % piece;
+    add(0, piece);
+    add(piece - piece % size, piece);
+    add(extent - last, extent);
+    add(extent - last % size, extent);
+    SmallVector<SmallVector<Interval>> longer;
+    for (ArrayRef<Interval> shape : shapes)
+      for (const Interval &range : ranges) {
+        longer.emplace_back(shape);
+        longer.back()[loop] = range;
+      }
+    shapes = std::move(longer);
+  }
+  return shapes;
+}
+
 SmallVector<Interval>
 MappedLaunch::getLargestPiece(ArrayRef<int64_t> partition) const {
   SmallVector<Interval> piece = tiles.getWhole();

@@ -38,6 +38,10 @@ struct MappedLaunch {
   /// extent of a tile along each axis.
   SmallVector<SmallVector<Interval>> listTiles(ArrayRef<Interval> piece,
                                                ArrayRef<int64_t> sizes) const;
+  /// Returns a tile for each combination of extents that tiles of pieces have,
+  /// the largest one first. Tiles at the ends of a piece are smaller.
+  SmallVector<SmallVector<Interval>>
+  listTileShapes(ArrayRef<int64_t> partition, ArrayRef<int64_t> sizes) const;
   /// Returns the largest piece.
   SmallVector<Interval> getLargestPiece(ArrayRef<int64_t> partition) const;
 };

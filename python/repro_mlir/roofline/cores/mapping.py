@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from repro_mlir.base.errors import CompileError, ReproError
 from repro_mlir.base.progress import working
-from repro_mlir.compilation.cores import cached_compile, cached_description, machine_text
+from repro_mlir.compilation.cores import Machine, cached_description, read_machine
 from repro_mlir.execute.arguments import Arguments, readable
-from repro_mlir.execute.cores import CoresBackend
+from repro_mlir.execute.cores import compile_for
 from repro_mlir.program import Program
-from repro_mlir.roofline.cores.least_memory import error_with_least_memory
+from repro_mlir.roofline.cores.least_memory import overflow_error
 
 BOUNDS = ("compute", "dram", "bisection")
 
@@ -59,10 +58,12 @@ class Mapping:
     """A step that is mapped onto a machine.
 
     Attributes:
+      machine: the machine.
       data: the description of the mapping (docs/guides/many-cores.md).
       simulated: the report of the simulated step; None if the step was not simulated.
     """
 
+    machine: Machine
     data: dict[str, Any]
     simulated: dict[str, Any] | None = None
 
@@ -100,39 +101,32 @@ def map_step(program: Program, machine: str) -> Mapping:
     """Maps the step of a program onto a machine, whose name or file is given, without making the programs of the cores.
 
     Raises:
-      ReproError: there is no such machine, or the step does not fit; the message names the least data memory of a core
-        with which it fits.
+      ReproError: there is no such machine, or the step does not fit. If a tile does not fit into the data memory of a
+        core, the message contains the least data memory with which the step fits.
     """
-    machine_text(machine)
-    try:
-        with working(f"mapping onto {machine}"):
-            return Mapping(cached_description(program.data, machine, untrusted=program.untrusted))
-    except ReproError as error:
-        # Errors of a child process are not CompileErrors.
-        with working(f"searching for a machine like {machine} that is large enough"):
-            raise error_with_least_memory(program, machine, error) from None
+    read = read_machine(machine)
+    with working(f"mapping onto {read.name}"):
+        data = cached_description(program.data, read, untrusted=program.untrusted)
+    if "overflow" in data:
+        with working(f"searching for a machine like {read.name} that is large enough"):
+            raise overflow_error(program, read, data["overflow"])
+    return Mapping(read, data)
 
 
-def simulate(
-    mapping: Mapping, program: Program, machine: str, inputs: Sequence[np.ndarray], timeline: bool = False
-) -> Mapping:
+def simulate(mapping: Mapping, program: Program, inputs: Sequence[np.ndarray], timeline: bool = False) -> Mapping:
     """Returns the mapping with the report of a simulated step, which begins with the initial state.
 
     Args:
+      program: the program that has been mapped.
       timeline: whether the report contains the timeline of each core.
     Raises:
       ReproError: the program has no initial state, or the plan does not fit the machine.
       StepFailed: a check of the step fails.
     """
     states = [*program.initial_state().values()]
-    try:
-        with working(f"making the programs of the cores of {machine}"):
-            backend = CoresBackend(cached_compile(program.data, machine, untrusted=program.untrusted))
-    except (CompileError, ValueError) as error:
-        raise ReproError(f"cannot simulate the step on {machine}: {error}") from None
+    backend = compile_for(program, mapping.machine)
     backend.timeline = timeline
-    backend.load(states)
     outputs = [kind.empty() for kind in program.outputs]
     with working("simulating a step"):
-        backend.step([readable(array) for array in Arguments(program).inputs(inputs)], outputs)
-    return Mapping(mapping.data, backend.report)
+        backend.run(states, [readable(array) for array in Arguments(program).inputs(inputs)], outputs)
+    return replace(mapping, simulated=backend.report)
