@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from repro_mlir._mlir_libs import _repro
 from repro_mlir.compilation.cores import read_machine
 
 
@@ -61,11 +62,8 @@ class Machine:
         return float(peak * self._get("calibration", "dram_efficiency"))
 
     def array_cycles(self, depth: int) -> float:
-        """The cycles of one block of results, as `ManyCore::getMatrixCycles`."""
-        rows, columns = self.accumulators
-        steps = math.ceil(depth / self._get("matrix", "depth")) * self._get("matrix", "passes")
-        filled = steps + rows + columns - 2 + rows
-        return float(max(steps / self._get("calibration", "matrix_efficiency"), filled))
+        """The cycles of one block of results, by the formula of the compiler."""
+        return _repro.many_core_matrix_cycles(self.name.encode(), depth)
 
     def product_seconds(self, m: int, n: int, k: int, split: tuple[int, int] | None = None) -> float:
         """The time of the arrays for an m x n x k product, whose rows and columns are split among the cores as given,

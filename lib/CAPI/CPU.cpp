@@ -86,7 +86,7 @@ MlirLogicalResult reproCPUCompile(MlirModule module, MlirStringRef levelName,
 MlirLogicalResult
 reproMicrocontrollerCompile(MlirModule module, MlirStringRef levelName,
                             MlirStringRef name, const MlirStringRef *initial,
-                            intptr_t numInitial, uint64_t sizes[3],
+                            intptr_t numInitial, bool timing, uint64_t sizes[3],
                             MlirStringCallback callback, void *userData) {
   ModuleOp op = unwrap(module);
   SmallVector<StringRef> states;
@@ -94,7 +94,8 @@ reproMicrocontrollerCompile(MlirModule module, MlirStringRef levelName,
     states.push_back(unwrap(initial[i]));
   FailureOr<StepProgram> program =
       makeFor<StepProgram>(op, levelName, [&](const Level &level) {
-        return compileForMicrocontroller(op, level, unwrap(name), states);
+        return compileForMicrocontroller(op, level, unwrap(name), states,
+                                         timing);
       });
   if (failed(program))
     return wrap(failure());

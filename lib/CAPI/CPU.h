@@ -36,12 +36,12 @@ reproCPUCompile(MlirModule module, MlirStringRef level, unsigned jobs,
 /** Compiles a canonical program to an object for the microcontroller `level`
  * (Codegen/CPU/Lowering/EmitStep.h). `initial` has the bytes of each state, or
  * `numInitial` is 0. Calls `callback` with the object and with the plan, and
- * sets `sizes` to the bytes of code, of constants and of memory. Errors are
- * emitted as diagnostics. */
+ * sets `sizes` to the bytes of code, of constants and of memory. With `timing`,
+ * prints the time of each pass to stderr. Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult reproMicrocontrollerCompile(
     MlirModule module, MlirStringRef level, MlirStringRef name,
-    const MlirStringRef *initial, intptr_t numInitial, uint64_t sizes[3],
-    MlirStringCallback callback, void *userData);
+    const MlirStringRef *initial, intptr_t numInitial, bool timing,
+    uint64_t sizes[3], MlirStringCallback callback, void *userData);
 
 /** Calls `callback` three times: with the plan, the text about the kernels,
  * and their assembly (Pipelines/CPU.h). Errors are emitted as diagnostics. */

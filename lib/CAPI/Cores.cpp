@@ -46,11 +46,11 @@ static MlirLogicalResult makeFor(ModuleOp op, MlirStringRef levelName,
 MlirLogicalResult reproCoresCompile(MlirModule module,
                                     MlirStringRef machineName,
                                     MlirStringRef levelName, unsigned jobs,
-                                    MlirStringCallback callback,
+                                    bool timing, MlirStringCallback callback,
                                     void *userData) {
   ModuleOp op = unwrap(module);
   return makeFor(op, levelName, callback, userData, [&](const Level &level) {
-    return compileForCores(op, unwrap(machineName), level, jobs);
+    return compileForCores(op, unwrap(machineName), level, jobs, timing);
   });
 }
 

@@ -18,10 +18,11 @@ extern "C" {
  * threads, and passes the core plan (docs/reference/core-plan.md) to
  * `callback`. `machine` is a description as for getManyCore in
  * lib/Target/ManyCore.h: a name, the path of a file, or a name and a text. The
- * kernels are compiled for a CPU level. Errors are emitted as diagnostics. */
-MLIR_CAPI_EXPORTED MlirLogicalResult
-reproCoresCompile(MlirModule module, MlirStringRef machine, MlirStringRef level,
-                  unsigned jobs, MlirStringCallback callback, void *userData);
+ * kernels are compiled for a CPU level. With `timing`, prints the time of each
+ * pass to stderr. Errors are emitted as diagnostics. */
+MLIR_CAPI_EXPORTED MlirLogicalResult reproCoresCompile(
+    MlirModule module, MlirStringRef machine, MlirStringRef level,
+    unsigned jobs, bool timing, MlirStringCallback callback, void *userData);
 
 /** Maps a canonical program onto a machine, and passes a description of the
  * mapping as JSON (docs/guides/many-cores.md) to `callback`, without making the

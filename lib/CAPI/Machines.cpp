@@ -35,3 +35,15 @@ MlirLogicalResult reproManyCoreText(MlirStringRef nameOrPath,
   callback(toStringRef(machine->text), userData);
   return wrap(success());
 }
+
+double reproManyCoreMatrixCycles(MlirStringRef nameOrPath, int64_t depth,
+                                 MlirStringCallback error, void *userData) {
+  std::string reason;
+  FailureOr<ManyCore> machine = getManyCore(unwrap(nameOrPath), reason);
+  if (succeeded(machine) && machine->matrixDepth > 0)
+    return machine->getMatrixCycles(depth);
+  if (succeeded(machine))
+    reason = machine->name + " has no array of multipliers";
+  error(toStringRef(reason), userData);
+  return 0;
+}

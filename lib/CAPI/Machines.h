@@ -25,6 +25,14 @@ MLIR_CAPI_EXPORTED MlirLogicalResult
 reproManyCoreText(MlirStringRef nameOrPath, MlirStringCallback callback,
                   MlirStringCallback error, void *userData);
 
+/** Returns the cycles that the array of multipliers of a core takes to add
+ * `depth` products (ManyCore::getMatrixCycles). Returns 0, and passes one
+ * message to `error`, if there is no such machine or it has no array. */
+MLIR_CAPI_EXPORTED double reproManyCoreMatrixCycles(MlirStringRef nameOrPath,
+                                                    int64_t depth,
+                                                    MlirStringCallback error,
+                                                    void *userData);
+
 #ifdef __cplusplus
 }
 #endif

@@ -160,14 +160,18 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
   return translateToArtifact(*module, level, jobs);
 }
 
-FailureOr<StepProgram>
-mlir::repro::compileForMicrocontroller(ModuleOp canonical, const Level &level,
-                                       StringRef name,
-                                       ArrayRef<StringRef> initial) {
+FailureOr<StepProgram> mlir::repro::compileForMicrocontroller(
+    ModuleOp canonical, const Level &level, StringRef name,
+    ArrayRef<StringRef> initial, bool timing) {
   OwningOpRef<ModuleOp> module = canonical.clone();
+  DefaultTimingManager timer;
+  timer.setEnabled(timing);
+  TimingScope scope = timer.getRootScope();
   StringRef anchor = ModuleOp::getOperationName();
   PassManager expand(module->getContext(), anchor),
       lower(module->getContext(), anchor);
+  expand.enableTiming(scope);
+  lower.enableTiming(scope);
   buildCPUPipeline(expand, lower, level);
   lower.enableVerifier(false);
   if (failed(expand.run(*module)) || failed(lower.run(*module)) ||

@@ -40,10 +40,10 @@ struct StepProgram {
 };
 
 /// Compiles a copy of a canonical program for a microcontroller (see emitStep).
-FailureOr<StepProgram> compileForMicrocontroller(ModuleOp module,
-                                                 const Level &level,
-                                                 StringRef name,
-                                                 ArrayRef<StringRef> initial);
+/// With `timing`, the time of each pass is printed to stderr.
+FailureOr<StepProgram>
+compileForMicrocontroller(ModuleOp module, const Level &level, StringRef name,
+                          ArrayRef<StringRef> initial, bool timing);
 
 /// A description of compiled code, for tools that predict its speed.
 struct CPUAnalysis {

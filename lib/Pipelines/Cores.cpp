@@ -84,14 +84,18 @@ void mlir::repro::buildCoresLowerPipeline(OpPassManager &manager,
   buildCPULowerPipeline(manager, level);
 }
 
-FailureOr<std::string> mlir::repro::compileForCores(ModuleOp canonical,
-                                                    StringRef machine,
-                                                    const Level &level,
-                                                    unsigned jobs) {
+FailureOr<std::string>
+mlir::repro::compileForCores(ModuleOp canonical, StringRef machine,
+                             const Level &level, unsigned jobs, bool timing) {
   OwningOpRef<ModuleOp> module = canonical.clone();
+  DefaultTimingManager timer;
+  timer.setEnabled(timing);
+  TimingScope scope = timer.getRootScope();
   StringRef anchor = ModuleOp::getOperationName();
   PassManager map(module->getContext(), anchor),
       lower(module->getContext(), anchor);
+  map.enableTiming(scope);
+  lower.enableTiming(scope);
   buildCoresMapPipeline(map, {machine.str(), level});
   buildCoresLowerPipeline(lower, level);
   // Verify lowered IR only at the end, since it has many operations.

@@ -41,9 +41,11 @@ void buildCoresLowerPipeline(OpPassManager &manager, const Level &level);
 
 /// Compiles a copy of a canonical program to the bytes of a core plan
 /// (docs/reference/core-plan.md). The kernels' code is for a CPU level. Errors
-/// are emitted as diagnostics. Up to `jobs` threads generate code.
+/// are emitted as diagnostics. Up to `jobs` threads generate code. With
+/// `timing`, the time of each pass is printed to stderr.
 FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
-                                       const Level &level, unsigned jobs);
+                                       const Level &level, unsigned jobs,
+                                       bool timing);
 
 /// Maps a copy of a canonical program, without making the programs of the
 /// cores, and describes the mapping (see describeMapping). Errors are emitted

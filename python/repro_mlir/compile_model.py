@@ -80,7 +80,8 @@ def compile(
         .json file), or "reference" (the slow reference interpreter, which defines the bits). Code for aarch64 runs in
         qemu if qemu and a cross compiler are installed. The suffix "+tensor-cores" after "cuda" or an architecture uses
         tensor cores for accumulators (M4) on GPUs with a certificate (docs/guides/gpu.md).
-      threads: the number of threads that run a step, by default one per available processor.
+      threads: the number of threads that run a step, by default one per available processor. A machine of many cores is
+        simulated by one thread.
       inputs: example inputs of a model, as for `capture`. An exported model has its own inputs and dynamic shapes.
       dynamic_shapes: the sizes of a model that stay dynamic, as for `capture`.
       sizes: for an ONNX model, the size of each named dimension, as for `frontends.onnx.load`; `inputs` are then

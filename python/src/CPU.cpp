@@ -48,7 +48,8 @@ void take(MlirStringRef text, void *taken) {
 
 nb::tuple compileMicrocontroller(MlirModule module, const std::string &level,
                                  const std::string &name,
-                                 const std::vector<nb::bytes> &initial) {
+                                 const std::vector<nb::bytes> &initial,
+                                 bool timing) {
   std::vector<MlirStringRef> states;
   for (const nb::bytes &state : initial)
     states.push_back(mlirStringRefCreate(state.c_str(), state.size()));
@@ -58,7 +59,7 @@ nb::tuple compileMicrocontroller(MlirModule module, const std::string &level,
     return reproMicrocontrollerCompile(
         module, mlirStringRefCreate(level.data(), level.size()),
         mlirStringRefCreate(name.data(), name.size()), states.data(),
-        states.size(), sizes, take, &texts);
+        states.size(), timing, sizes, take, &texts);
   });
   return nb::make_tuple(nb::bytes(texts[0].data(), texts[0].size()),
                         nb::bytes(texts[1].data(), texts[1].size()), sizes[0],
@@ -199,6 +200,7 @@ void bindCPU(nb::module_ &m) {
       "Raises ValueError with the first error.");
   m.def("compile_microcontroller", &compileMicrocontroller, nb::arg("module"),
         nb::arg("level"), nb::arg("name"), nb::arg("initial"),
+        nb::arg("timing") = false,
         "Compiles a canonical module to an object for a microcontroller. "
         "Returns the object, the plan, and the bytes of code, of constants and "
         "of memory. Raises ValueError with the first error.");

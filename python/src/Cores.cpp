@@ -38,10 +38,10 @@ MlirStringRef toRef(const std::string &text) {
 }
 
 nb::bytes compile(MlirModule module, const std::string &machine,
-                  const std::string &level, unsigned jobs) {
+                  const std::string &level, unsigned jobs, bool timing) {
   std::string plan = take(module, [&](std::string *text) {
-    return reproCoresCompile(module, toRef(machine), toRef(level), jobs, append,
-                             text);
+    return reproCoresCompile(module, toRef(machine), toRef(level), jobs, timing,
+                             append, text);
   });
   return nb::bytes(plan.data(), plan.size());
 }
@@ -125,7 +125,7 @@ private:
 
 void bindCores(nb::module_ &m) {
   m.def("compile_cores", &compile, nb::arg("module"), nb::arg("machine"),
-        nb::arg("level"), nb::arg("jobs") = 1,
+        nb::arg("level"), nb::arg("jobs") = 1, nb::arg("timing") = false,
         "Maps a canonical module onto a machine of many cores; the result is a "
         "core plan. Raises ValueError with the first error.");
   m.def("describe_cores", &describe, nb::arg("module"), nb::arg("machine"),

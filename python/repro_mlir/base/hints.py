@@ -52,6 +52,7 @@ HINTS = {
     "reference": "write the program again with repro compile",
     "resume_check": "repro check-resume --help describes scripts and commands",
     "roofline": "repro roofline --help describes machines and presets",
+    "roofline.cores": "repro map --help describes files and machines",
     "runner": "repro doctor says what this machine can do",
     "sandbox": "check the file; REPRO_MLIR_LIMITS changes the limits",
     "sandbox_worker": "check the file; REPRO_MLIR_LIMITS changes the limits",

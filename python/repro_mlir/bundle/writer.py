@@ -84,15 +84,15 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
         if number == 1:
             captured, imported = given.capture(batch)
             if not isinstance(captured, Program):
-                raise ReproError("expected a script without microbatches: a bundle holds one program for a step")
+                raise ReproError("expected a script without microbatches, whose step is one program")
             program = captured
             if imported.bindings.depends_on_state:
-                raise ReproError("expected an optimizer whose step is one program in all states, as a bundle holds one")
+                raise ReproError("expected an optimizer whose step is one program in all states")
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(
                 f"batch {number} of training() needs another program than batch 1: expected batches of one shape "
-                "and an unchanged model, as a bundle holds one program"
+                "and an unchanged model, whose step is one program"
             )
         # Copied, because the script may reuse its arrays for the next batch.
         if number > skipped:

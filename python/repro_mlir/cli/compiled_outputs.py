@@ -66,12 +66,14 @@ class ProgramFile:
 
     def time_passes(self, program: Program) -> None:
         """Compiles the program and prints the time that each pass takes."""
-        from repro_mlir.compilation import cpu, gpu
+        from repro_mlir.compilation import cores, cpu, gpu
         from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE
 
         kind, _, variant = (self.options.target or "").partition(":")
         if kind == "cpu":
             cpu.compile(program.data, variant or "native", timing=True)
+        elif kind == "cores":
+            cores.compile(program.data, cores.read_machine(variant), cpu.native_level(), timing=True)
         elif kind == "ptx-emulator":
             gpu.compile(program.data, variant or DEFAULT_ARCHITECTURE, timing=True)
 
@@ -128,8 +130,7 @@ class _StepLibrary(ProgramFile):
     def write(self, program: Program, steps: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
         from repro_mlir.compilation import microcontroller
 
-        name = re.sub(r"\W", "_", Path(self.options.script).stem, flags=re.ASCII)
-        library = microcontroller.compile(program, name if name[:1].isalpha() else f"program_{name}")
+        library = microcontroller.compile(program, self._name())
         folder = make_empty_folder(self.options.output)
         files = {f"{library.name}.o": library.object, f"{library.name}.h": library.header.encode()}
         for file, data in files.items():
@@ -143,4 +144,10 @@ class _StepLibrary(ProgramFile):
         }
 
     def time_passes(self, program: Program) -> None:
-        """Does nothing: the compiler does not measure this target."""
+        from repro_mlir.compilation import microcontroller
+
+        microcontroller.compile(program, self._name(), timing=True)
+
+    def _name(self) -> str:
+        name = re.sub(r"\W", "_", Path(self.options.script).stem, flags=re.ASCII)
+        return name if name[:1].isalpha() else f"program_{name}"

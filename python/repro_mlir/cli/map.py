@@ -60,13 +60,13 @@ def _map(options: argparse.Namespace) -> int:
     program, inputs = read_step(options, options.precision)
     assert isinstance(program, Program)
     mapping = map_step(program, options.machine)
-    if options.simulate and inputs is not None:
+    if options.simulate:
+        assert inputs is not None
         mapping = simulate(mapping, program, inputs, timeline=options.html is not None)
     if options.html is not None:
         write_file(options.html, mapping_page(Path(options.program).name, mapping).encode())
     if options.json:
-        phases = [{**vars(each), "bound": each.bound} for each in mapping.phases]
-        tell(json.dumps({**mapping.data, "phases": phases, "simulated": mapping.simulated}))
+        tell(json.dumps(mapping.described()))
         return 0
     tell(*lines_of(mapping, options.rows))
     if options.html is not None:

@@ -74,6 +74,7 @@ def _port(text: str) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from repro_mlir.execute.executable import check_runs
+    from repro_mlir.execute.executor import name_for_others
 
     with needed_packages():
         from repro_mlir.integrations.model_folder import versions
@@ -98,7 +99,7 @@ def _serve(options: argparse.Namespace) -> int:
         else:
             tell(f"weights  {identity.weights}", f"program  {identity.program}")
             tell(f"cache    {generator.cache_bytes} bytes, {identity.cache or 'f32'}", f"serving  {name} at {url}/v1")
-        environment = {**versions(), "target": options.target}
+        environment = {**versions(), "target": name_for_others(options.target)}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
             # Exits at once: a normal exit of Python would wait for the thread that is still computing.
             os._exit(0)

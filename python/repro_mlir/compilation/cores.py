@@ -62,13 +62,16 @@ def has_dram(machine: str) -> bool:
     return bool(json.loads(read_machine(machine).text)["dram"]["channels"])
 
 
-def compile(program: bytes | str, machine: Machine, level: str, *, jobs: int | None = None) -> bytes:
+def compile(
+    program: bytes | str, machine: Machine, level: str, *, jobs: int | None = None, timing: bool = False
+) -> bytes:
     """Maps a canonical program onto a machine.
 
     Args:
         program: as for `cpu.module_of`.
         level: the CPU level of the kernels' code, as for `cpu.compile`.
         jobs: the number of compiler threads, by default one per processor. The plan does not depend on it.
+        timing: whether to print the time of each pass to stderr.
 
     Returns:
         The core plan, whose format is described in docs/reference/core-plan.md.
@@ -79,7 +82,7 @@ def compile(program: bytes | str, machine: Machine, level: str, *, jobs: int | N
     """
     module = module_of(program)
     try:
-        return _repro.compile_cores(module, machine.described, level, jobs or os.cpu_count() or 1)
+        return _repro.compile_cores(module, machine.described, level, jobs or os.cpu_count() or 1, timing)
     except ValueError as error:
         raise CompileError(str(error)) from None
 

@@ -62,12 +62,13 @@ class StepLibrary:
     memory: int
 
 
-def compile(program: Program, name: str) -> StepLibrary:
+def compile(program: Program, name: str, *, timing: bool = False) -> StepLibrary:
     """Compiles a program.
 
     Args:
       program: the program; its initial state, if it has one, becomes a constant of the object.
       name: the prefix of all names in the header, an identifier of C.
+      timing: whether to print the time of each pass to stderr.
 
     Raises:
       ReproError: `name` is not such an identifier.
@@ -80,7 +81,7 @@ def compile(program: Program, name: str) -> StepLibrary:
     if program.untrusted:
         step = StepObject.from_bytes(compile_step(program.data, name, initial))
     else:
-        step = make_object(program.data, name, initial)
+        step = make_object(program.data, name, initial, timing=timing)
     plan = read_plan(step.plan, "cpu", "the plan")
     header = "".join(_header(program, name, plan, step))
     return StepLibrary(name, step.object, header, plan, step.code, step.constants, step.memory)
@@ -119,12 +120,12 @@ class StepObject:
         return StepObject(data[_NUMBERS.size : end], data[end : end + rest], *others)
 
 
-def make_object(data: bytes, name: str, initial: Sequence[bytes]) -> StepObject:
+def make_object(data: bytes, name: str, initial: Sequence[bytes], *, timing: bool = False) -> StepObject:
     """Compiles a program in this process.
 
     Args:
       data: a stored program.
-      name: as for `compile`.
+      name, timing: as for `compile`.
       initial: the bytes of each state of the initial state, or nothing.
 
     Raises:
@@ -132,7 +133,7 @@ def make_object(data: bytes, name: str, initial: Sequence[bytes]) -> StepObject:
     """
     module = module_of(data)
     try:
-        elf, plan, code, constants, memory = _repro.compile_microcontroller(module, _LEVEL, name, initial)
+        elf, plan, code, constants, memory = _repro.compile_microcontroller(module, _LEVEL, name, initial, timing)
     except ValueError as error:
         raise CompileError(str(error)) from None
     return StepObject(elf, plan, code, constants, memory, _is_constant(module))

@@ -125,6 +125,8 @@ def compile(program: Program, target: str = "cpu", threads: int | None = None) -
     """Compiles a program; the implementation of `repro_mlir.compile`."""
     threads = check_threads(threads)
     check_target(target)
+    if target.startswith(CORES):
+        threads = 1  # The simulator handles one event after the other.
     try:
         return Executable(program, target, threads, _backend(program, target, threads))
     except MemoryError as error:

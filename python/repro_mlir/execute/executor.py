@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import platform
 
+import blake3
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.compilation.cores import read_machine
 from repro_mlir.compilation.cpu import native_level
-from repro_mlir.execute.executable import check_runs, check_target
+from repro_mlir.execute.executable import CORES, check_runs, check_target
 from repro_mlir.execute.microbatches import compile_step
 
-__all__ = ["check_runs", "check_target", "compile_step", "describe"]
+__all__ = ["check_runs", "check_target", "compile_step", "describe", "name_for_others"]
+
+
+def name_for_others(target: str) -> str:
+    """Returns the name of a target in files for others. Instead of the path of a machine file, it contains the hash of
+    the machine's description."""
+    if not (target.startswith(CORES) and target.endswith(".json")):
+        return target
+    text = read_machine(target.removeprefix(CORES)).text
+    return f"{CORES}blake3:{blake3.blake3(text.encode()).hexdigest()}"
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
@@ -22,7 +33,7 @@ def describe(target: str, threads: int) -> dict[str, str]:
     on them."""
     return {
         "repro_mlir": _repro.__version__,
-        "target": target,
+        "target": name_for_others(target),
         "threads": str(threads),
         "level": native_level(),
         "system": platform.system(),

@@ -103,6 +103,8 @@ def test_mistakes(
         ([], []),
         (["--target", "cpu:x86-64-v3"], ["ReproExpandKernels"]),
         (["--target", "ptx-emulator"], ["ReproExpandDeviceKernels"]),
+        (["--target", "cores:tiny-2x2"], ["ReproMapTile", "ReproExpandKernels"]),
+        (["--target", "cortex-m4f"], ["ReproExpandKernels"]),
     ],
 )
 def test_timing_tells_the_time_of_each_pass(

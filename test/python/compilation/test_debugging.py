@@ -33,7 +33,7 @@ func.func @main(%x: tensor<4xf32> {repro.name = "x"}) -> (tensor<4xf32> {repro.n
 @pytest.fixture(autouse=True)
 def dumps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     # The first compilation for a target in a process also compiles a small program, which is not to be dumped.
-    for target in ("cpu:x86-64-v2", "cpu:x86-64-v3", "ptx-emulator:sm_75", "ptx-emulator:sm_90"):
+    for target in ("cpu:x86-64-v2", "cpu:x86-64-v3", "ptx-emulator:sm_75", "ptx-emulator:sm_90", "cores:tiny-2x2"):
         check_runs(target)
     monkeypatch.setenv("REPRO_DUMP", str(tmp_path / "dumps"))
     return tmp_path / "dumps"
@@ -74,6 +74,7 @@ def test_import_writes_the_module_after_each_pass(dumps: Path) -> None:
     [
         ("cpu:x86-64-v2", "repro-verify-canonical", "repro-verify-lowered"),
         ("ptx-emulator:sm_75", "repro-verify-canonical", "repro-verify-ptx"),
+        ("cores:tiny-2x2", "repro-verify-canonical", "repro-verify-lowered"),
     ],
 )
 def test_compilation_writes_the_module_after_each_pass(dumps: Path, target: str, first: str, last: str) -> None:

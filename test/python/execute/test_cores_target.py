@@ -4,12 +4,6 @@
 """Tests the targets "cores:<machine>", and the simulator with a plan made by hand."""
 
 import json
-<<<<<<< HEAD
-=======
-import os
-import signal
-import subprocess
->>>>>>> 12ed7cac (Read a machine file once; interrupt simulated steps; count end tiles)
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +13,10 @@ import repro_mlir
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cores
-<<<<<<< HEAD
 from repro_mlir.execute.cores import CoresBackend
 from support import handmade
 from support.cores import core_plan, machine
 from support.small_script import SMALL_SCRIPT
-=======
-from repro_mlir.compilation.cpu import native_level
-from repro_mlir.execute.cores import CoresBackend, compile_for
-from repro_mlir.program import Program
-from repro_mlir.roofline.cores import map_step
-from support import handmade
-from support.predicted import product, program_of
->>>>>>> 12ed7cac (Read a machine file once; interrupt simulated steps; count end tiles)
 from support.target_checks import check_target
 
 PLAN = """
@@ -135,11 +120,7 @@ def test_a_machine_file(tmp_path: Path) -> None:
     for clock in (50_000_000, 10_000_000):
         path = machine(tmp_path, core={"clock_hz": clock})
         # The cached plan is that of the file's content.
-<<<<<<< HEAD
         backend = CoresBackend(cores.cached_compile(program.data, path))
-=======
-        backend = CoresBackend(cores.cached_compile(program.data, cores.read_machine(str(path))))
->>>>>>> 12ed7cac (Read a machine file once; interrupt simulated steps; count end tiles)
         state = program.initial_state()
         backend.run([state[kind.name] for kind in program.state], *_arguments(program))
         seconds.append(backend.report["seconds"])
@@ -197,7 +178,6 @@ def test_names() -> None:
         repro_mlir.compile(handmade.program(), "cores:nowhere.json")
 
 
-<<<<<<< HEAD
 def test_the_commands_of_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Receipts of a CPU and of many cores agree; a receipt with another learning rate is found."""
     pytest.importorskip("torch")
@@ -240,79 +220,3 @@ def test_run_on_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     before = Path(small).read_text()
     assert main([*run, f"cores:{small}", "--save", small]) == 2
     assert "this overwrites cores:" in capsys.readouterr().err and Path(small).read_text() == before
-=======
-def machine_file(folder: Path, section: str, key: str, value: float, name: str = "machine.json") -> str:
-    """Writes a machine like tiny-2x2 with one other number, and returns the path of its file."""
-    changed = {section: {key: {"value": value, "source": "of this test"}}}
-    path = folder / name
-    path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", **changed}))
-    return str(path)
-
-
-def test_a_relative_path_for_a_program_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child process that compiles such a program has another current folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
-    machine_file(tmp_path, "core", "clock_hz", 50_000_000)
-    handmade.program().save("step.repro")
-    received = Program.load("step.repro")
-    assert received.untrusted
-    executable = repro_mlir.compile(received, "cores:machine.json")
-    with pytest.raises(ReproError, match="run a step first"):
-        _ = executable.report
-    executable(received.initial_state(), *handmade.steps(1)[0])
-    assert executable.report["seconds"] > 0
-    assert map_step(received, "machine.json").data["machine"] == "machine.json"
-
-
-def test_a_machine_file_is_read_once(tmp_path: Path) -> None:
-    """A later change of the file changes neither the plan nor its key in the cache."""
-    program, level = handmade.program(), native_level()
-    path = machine_file(tmp_path, "core", "clock_hz", 50_000_000)
-    machine = cores.read_machine(path)
-    plan = cores.compile(program.data, machine, level)
-    machine_file(tmp_path, "core", "clock_hz", 10_000_000)
-    assert cores.compile(program.data, machine, level) == plan
-    assert cores.cached_compile(program.data, machine) == plan
-    assert cores.cached_compile(program.data, cores.read_machine(path)) != plan
-
-
-@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9.json"), 'a {b}"c"\n{d.json'], ids=["latin-1", "signs"])
-def test_any_path_of_a_machine_file(name: str, tmp_path: Path) -> None:
-    missing = f"cores:{tmp_path / name}"
-    with pytest.raises(ReproError, match="expected a file that describes a machine") as found:
-        repro_mlir.compile(handmade.program(), missing)
-    assert str(found.value).isprintable()
-    path = machine_file(tmp_path, "core", "data_bytes", 1 << 16, name)
-    repro_mlir.compile(handmade.program(), f"cores:{path}")
-    assert "\n" not in map_step(handmade.program(), path).data["machine"]
-
-
-def test_an_interrupt_ends_a_step(tmp_path: Path) -> None:
-    """The handler of a signal runs while a step is simulated, and the state stays as it was."""
-    machine = cores.read_machine(machine_file(tmp_path, "core", "data_bytes", 1 << 18))
-    program = program_of(product(1024))
-    backend = compile_for(program, machine)
-    inputs = [np.ones(kind.shape, kind.dtype) for kind in program.inputs]
-    outputs = [np.zeros(kind.shape, kind.dtype) for kind in program.outputs]
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    handler = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.005)
-            backend.run([], inputs, outputs)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
-    # A complete step writes all outputs.
-    assert not outputs[0].all()
-
-
-def test_reports_of_other_targets() -> None:
-    executable = repro_mlir.compile(handmade.program(), "reference")
-    with pytest.raises(ReproError, match="expected a target cores:<machine>, whose steps are measured, got reference"):
-        _ = executable.report
->>>>>>> 12ed7cac (Read a machine file once; interrupt simulated steps; count end tiles)

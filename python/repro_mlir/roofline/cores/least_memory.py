@@ -22,9 +22,9 @@ _MOST = 1 << 30
 """The greatest data memory in a machine file (docs/schemas/machine.schema.json)."""
 
 
-def overflow_error(program: Program, machine: Machine, reason: str) -> ReproError:
-    """Returns the error of a step with a tile that does not fit into the data memory of a core. If the step fits onto
-    the machine with more data memory a core, the message contains the least number of bytes.
+def overflow_message(program: Program, machine: Machine, reason: str) -> str:
+    """Returns the error message of a step with a tile that does not fit into the data memory of a core. If the step
+    fits onto the machine with more data memory a core, the message contains the least number of bytes.
 
     Args:
       reason: the beginning of the message.
@@ -33,10 +33,10 @@ def overflow_error(program: Program, machine: Machine, reason: str) -> ReproErro
         least = _least(program, machine)
     except ReproError as error:
         # For example, the tensors do not fit into the DRAM either.
-        return ReproError(f"{reason}; with more data memory: {error}")
+        return f"{reason}; with more data memory: {error}"
     if least is None:
-        return ReproError(f"{reason}; the step does not fit if each core of this machine has {_MOST:,} data bytes")
-    return ReproError(
+        return f"{reason}; the step does not fit either if each core of this machine has {_MOST:,} data bytes"
+    return (
         f"{reason}; the step fits if each core of this machine has {least:,} data bytes, and no number of cores helps, "
         "because the smallest tile is the same for each number"
     )

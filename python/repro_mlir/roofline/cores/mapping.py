@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from repro_mlir.base.errors import ReproError
 from repro_mlir.base.progress import working
 from repro_mlir.compilation.cores import Machine, cached_description, read_machine
 from repro_mlir.execute.arguments import Arguments, readable
 from repro_mlir.execute.cores import compile_for
 from repro_mlir.program import Program
-from repro_mlir.roofline.cores.least_memory import overflow_error
+from repro_mlir.roofline.cores.least_memory import overflow_message
 
 BOUNDS = ("compute", "dram", "bisection")
 
@@ -67,7 +69,7 @@ class Mapping:
     data: dict[str, Any]
     simulated: dict[str, Any] | None = None
 
-    @property
+    @cached_property
     def phases(self) -> list[Phase]:
         """The phases of the step in the order of their first launches."""
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -87,6 +89,11 @@ class Mapping:
             )
             for (operation, source), launches in found.items()
         ]
+
+    def described(self) -> dict[str, Any]:
+        """Returns the description with the phases and the report, as `repro map --json` prints it."""
+        phases = [{**vars(each), "bound": each.bound} for each in self.phases]
+        return {**self.data, "phases": phases, "simulated": self.simulated}
 
     @property
     def dram(self) -> dict[str, int]:
@@ -109,7 +116,7 @@ def map_step(program: Program, machine: str) -> Mapping:
         data = cached_description(program.data, read, untrusted=program.untrusted)
     if "overflow" in data:
         with working(f"searching for a machine like {read.name} that is large enough"):
-            raise overflow_error(program, read, data["overflow"])
+            raise ReproError(overflow_message(program, read, data["overflow"]))
     return Mapping(read, data)
 
 

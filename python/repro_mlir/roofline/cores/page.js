@@ -4,6 +4,8 @@
 
 const S = D.simulated;
 const BOUNDS = ["compute", "dram", "bisection"], KINDS = ["run", "synchronize", "wait", "transfer"];
+// Lists can be longer than the arguments that a call of Math.max may have.
+const mostOf = (list, number) => list.reduce((most, each) => Math.max(most, number(each)), 0);
 const color = i => `var(--k${i})`;
 const boundOf = found => BOUNDS.reduce((a, b) => found.bounds[b] > found.bounds[a] ? b : a);
 const named = found => [found.operation, found.source].filter(Boolean).join("\n");
@@ -24,7 +26,7 @@ function drawCores() {
   const where = $("cores"), width = widthOf(where);
   const all = new Map(D.cores.map(([x, y]) => [`${x},${y}`, 0]));
   for (const [x, y, busy] of cores) all.set(`${x},${y}`, busy);
-  const columns = 1 + Math.max(...D.cores.map(each => each[0])), rows = 1 + Math.max(...D.cores.map(each => each[1]));
+  const columns = 1 + mostOf(D.cores, each => each[0]), rows = 1 + mostOf(D.cores, each => each[1]);
   const size = Math.min(28, width / columns);
   // A canvas, because a machine can have many thousands of cores.
   const canvas = make("canvas", {role: "img", "data-chart": "", "aria-label":
@@ -122,7 +124,7 @@ drawn($("timeline"), () => overTime($("timeline"), "Predicted launches", 70, 1, 
   })));
 drawn($("memory"), () => overTime($("memory"), "Memory of a core", 200, D.data_bytes * 1.05, "B", (svg, x, y) => {
   runsOf(x, (run, from, to) => {
-    const most = Math.max(...run.map(i => D.launches[i].memory));
+    const most = mostOf(run, i => D.launches[i].memory);
     svg.append(make("rect", {x: from, width: Math.max(.3, to - from), y: y.at(most), height: y.at(0) - y.at(most),
       fill: color(3)}));
   });

@@ -78,8 +78,7 @@ The line at the top is the data memory of a core.</p>
 def _shown(mapping: Mapping) -> dict[str, Any]:
     """Returns the data of the page. The longest intervals of a simulated timeline are in it, in the order of their
     begins."""
-    phases = [{**vars(each), "bound": each.bound} for each in mapping.phases]
-    found: dict[str, Any] = {**mapping.data, "phases": phases}
+    found = mapping.described()
     if mapping.simulated is not None:
         timeline = mapping.simulated.get("timeline", [])
         longest = sorted(timeline, key=lambda each: each["begin"] - each["end"])[:_MOST_INTERVALS]

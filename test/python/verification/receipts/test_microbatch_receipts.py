@@ -169,7 +169,7 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", path, "--script", str(other)]) == 1
     assert f"WRONG    program: differs from that of {other}" in capsys.readouterr().out
     assert main(["compile", str(script), "-o", str(tmp_path / "step.repro")]) == 2
-    assert "expected a script without microbatches: a bundle holds one program" in capsys.readouterr().err
+    assert "expected a script without microbatches, whose step is one program" in capsys.readouterr().err
     assert main(["diff", str(script), "--targets", "cpu:x86-64-v2,reference", "--steps", "2"]) == 0
     assert main(["diff", str(script), "--targets", "eager,reference"]) == 2
     assert "eager has no step in microbatches" in capsys.readouterr().err
