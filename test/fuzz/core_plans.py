@@ -37,7 +37,7 @@ def plan(case: Case, number: int) -> bytes:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(machine(number))
         file.flush()
-        return cores.compile(case.program, file.name, cpu.native_level(), jobs=1)
+        return cores.compile(case.program, cores.read_machine(file.name), cpu.native_level(), jobs=1)
 
 
 def case_of(number: int) -> Case:

@@ -773,10 +773,10 @@ class Trainer(ConstantAttributes):
     def sync(self) -> None:
         """Updates the tensors of the model and the optimizer to the newest values.
 
-        On CPUs and with the reference interpreter the tensors are the state, and `sync` does nothing, except with ranks
-        (see below). On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and
-        operators and methods of torch with one of the tensors as an argument, update all of them automatically. Call
-        `sync` before the following uses, which do not update the tensors:
+        On CPUs, on simulated machines of many cores and with the reference interpreter, the tensors are the state, and
+        `sync` does nothing, except with ranks (see below). On a GPU, or its emulator, the state stays on the device
+        from step to step. Calls of modules, and operators and methods of torch with one of the tensors as an argument,
+        update all of them automatically. Call `sync` before the following uses, which do not update the tensors:
 
         - an object that was made before the step and shares a tensor's memory: a view, a result of `detach()` or
           `state_dict()`, a NumPy array;
