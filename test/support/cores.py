@@ -21,13 +21,13 @@ from repro_mlir.execute.cores import CoresBackend
 from support import kit
 
 
-def machine(folder: Path, **sections: dict[str, Any]) -> str:
+def machine(folder: Path, file: str = "machine.json", **sections: dict[str, Any]) -> str:
     """Writes a machine like tiny-2x2 with other numbers, and returns the path of its file."""
     changed = {
         section: {name: {"value": value, "source": "a test"} for name, value in numbers.items()}
         for section, numbers in sections.items()
     }
-    path = folder / "machine.json"
+    path = folder / file
     path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", **changed}))
     return str(path)
 

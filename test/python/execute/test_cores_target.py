@@ -4,6 +4,9 @@
 """Tests the targets "cores:<machine>", and the simulator with a plan made by hand."""
 
 import json
+import os
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,14 @@ import repro_mlir
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cores
-from repro_mlir.execute.cores import CoresBackend
+from repro_mlir.compilation.cpu import native_level
+from repro_mlir.execute.cores import CoresBackend, compile_for
+from repro_mlir.execute.executor import describe
+from repro_mlir.program import Program
+from repro_mlir.roofline.cores import map_step
 from support import handmade
 from support.cores import core_plan, machine
+from support.predicted import product, program_of
 from support.small_script import SMALL_SCRIPT
 from support.target_checks import check_target
 
@@ -120,7 +128,7 @@ def test_a_machine_file(tmp_path: Path) -> None:
     for clock in (50_000_000, 10_000_000):
         path = machine(tmp_path, core={"clock_hz": clock})
         # The cached plan is that of the file's content.
-        backend = CoresBackend(cores.cached_compile(program.data, path))
+        backend = CoresBackend(cores.cached_compile(program.data, cores.read_machine(path)))
         state = program.initial_state()
         backend.run([state[kind.name] for kind in program.state], *_arguments(program))
         seconds.append(backend.report["seconds"])
@@ -220,3 +228,81 @@ def test_run_on_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
     before = Path(small).read_text()
     assert main([*run, f"cores:{small}", "--save", small]) == 2
     assert "this overwrites cores:" in capsys.readouterr().err and Path(small).read_text() == before
+
+
+def test_a_relative_path_for_a_program_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child process that compiles such a program has another current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    machine(tmp_path, core={"clock_hz": 50_000_000})
+    handmade.program().save("step.repro")
+    received = Program.load("step.repro")
+    assert received.untrusted
+    executable = repro_mlir.compile(received, "cores:machine.json")
+    with pytest.raises(ReproError, match="run a step first"):
+        _ = executable.report
+    executable(received.initial_state(), *handmade.steps(1)[0])
+    assert executable.report["seconds"] > 0
+    assert map_step(received, "machine.json").data["machine"] == "machine.json"
+
+
+def test_a_machine_file_is_read_once(tmp_path: Path) -> None:
+    """A later change of the file changes neither the plan nor its key in the cache."""
+    program, level = handmade.program(), native_level()
+    path = machine(tmp_path, core={"clock_hz": 50_000_000})
+    read = cores.read_machine(path)
+    plan = cores.compile(program.data, read, level)
+    machine(tmp_path, core={"clock_hz": 10_000_000})
+    assert cores.compile(program.data, read, level) == plan
+    assert cores.cached_compile(program.data, read) == plan
+    assert cores.cached_compile(program.data, cores.read_machine(path)) != plan
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9.json"), 'a {b}"c"\n{d.json'], ids=["latin-1", "signs"])
+def test_any_path_of_a_machine_file(name: str, tmp_path: Path) -> None:
+    missing = f"cores:{tmp_path / name}"
+    with pytest.raises(ReproError, match="expected a file that describes a machine") as found:
+        repro_mlir.compile(handmade.program(), missing)
+    assert str(found.value).isprintable()
+    path = machine(tmp_path, name, core={"data_bytes": 1 << 16})
+    repro_mlir.compile(handmade.program(), f"cores:{path}")
+    assert "\n" not in map_step(handmade.program(), path).data["machine"]
+
+
+def test_an_interrupt_ends_a_step(tmp_path: Path) -> None:
+    """The handler of a signal runs while a step is simulated, and the state stays as it was."""
+    read = cores.read_machine(machine(tmp_path, core={"data_bytes": 1 << 18}))
+    program = program_of(product(1024))
+    backend = compile_for(program, read)
+    inputs = [np.ones(kind.shape, kind.dtype) for kind in program.inputs]
+    outputs = [np.zeros(kind.shape, kind.dtype) for kind in program.outputs]
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
+            backend.run([], inputs, outputs)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    # A complete step writes all outputs.
+    assert not outputs[0].all()
+
+
+def test_reports_of_other_targets() -> None:
+    executable = repro_mlir.compile(handmade.program(), "reference")
+    with pytest.raises(ReproError, match="expected a target cores:<machine>, whose steps are measured, got reference"):
+        _ = executable.report
+
+
+def test_a_receipt_does_not_contain_the_path_of_a_machine_file(tmp_path: Path) -> None:
+    path = machine(tmp_path, core={"clock_hz": 50_000_000})
+    target = describe(f"cores:{path}", 1)["target"]
+    assert re.fullmatch(r"cores:blake3:[0-9a-f]{64}", target)
+    machine(tmp_path, core={"clock_hz": 10_000_000})
+    assert describe(f"cores:{path}", 1)["target"] != target
+    assert describe("cores:tiny-2x2", 1)["target"] == "cores:tiny-2x2"
+    assert repro_mlir.compile(handmade.program(), f"cores:{path}", threads=7).threads == 1
