@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test microcontroller-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test test-versions attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-test-arm release-verify release-verify-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test microcontroller-environment microcontroller-sample microcontroller-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test test-versions attest-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs site wheel wheel-test release release-compare release-test release-test-arm release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -34,7 +34,7 @@ build: $(READY)
 
 # The sanitizers run on main, and elsewhere if C++ files differ from SINCE: the last common commit with main.
 test: SINCE ?= $(shell test "$$(git rev-parse HEAD)" = "$$(git rev-parse --verify --quiet main)" || echo main)
-test: build lint lit-test sanitizer-sample tensorflow-test mpi-test microcontroller-test unit-test
+test: build lint lit-test sanitizer-sample tensorflow-test mpi-test microcontroller-sample unit-test
 
 sanitizer-sample: build
 	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS) $(if $(SINCE),--since $(SINCE))
@@ -79,11 +79,17 @@ mpi-test: build
 	$(BIN)/python test/environment.py test/mpi/requirements.txt build/environments/mpi --over
 	build/environments/mpi/bin/python -m pytest -q test/mpi
 
-# Steps of programs on a Cortex-M4 in Unicorn, and the example on QEMU if qemu-system-arm is installed, in an environment
-# of their own; minutes.
-microcontroller-test: build
-	$(BIN)/python test/environment.py test/microcontroller/requirements.txt build/environments/microcontroller --over
+# Steps of programs and plans of many cores on Cortex-M4s in Unicorn, and images on QEMU if qemu-system-arm is installed,
+# in an environment of their own; minutes.
+microcontroller-test: microcontroller-environment
 	build/environments/microcontroller/bin/python -m pytest -q -n $(JOBS) test/microcontroller
+
+# Some of these tests; seconds.
+microcontroller-sample: microcontroller-environment
+	build/environments/microcontroller/bin/python -m pytest -q test/microcontroller -k "test_folds_of_the_catalogue or test_code_that_does_not_fit"
+
+microcontroller-environment: build
+	$(BIN)/python test/environment.py test/microcontroller/requirements.txt build/environments/microcontroller --over
 
 # Operations of TensorFlow; fails if the results differ from expected_tensorflow.json.
 coverage-tensorflow: build

@@ -38,7 +38,7 @@ def tool(name: str, *options: str, text: bytes) -> bytes:
 def map_program(program: Program, machine: str, strategy: str, homes: str) -> bytes:
     """Returns the core plan of a program."""
     level = native_level()
-    pipeline = f"cores{{machine={machine} level={level} {strategy} {homes}}}"
+    pipeline = f"cores-map{{machine={machine} {strategy} {homes}}},cores-lower{{level={level}}}"
     lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({pipeline})", text=program.text.encode())
     return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered)
 

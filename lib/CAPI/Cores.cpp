@@ -25,19 +25,14 @@ static MlirStringRef toStringRef(StringRef text) {
   return mlirStringRefCreate(text.data(), text.size());
 }
 
-/// Calls `make` with a level, and passes its result to `callback`.
+/// Passes the result of `make` to `callback`.
 template <typename Make>
-static MlirLogicalResult makeFor(ModuleOp op, MlirStringRef levelName,
-                                 MlirStringCallback callback, void *userData,
-                                 Make make) {
-  std::string error;
-  FailureOr<Level> level = getLevel(unwrap(levelName), error);
-  if (failed(level))
-    return wrap(op.emitError(error));
+static MlirLogicalResult makeText(MlirStringCallback callback, void *userData,
+                                  Make make) {
   // (V2) The compiler evaluates constants with the CPU's float instructions, so
   // it needs the float environment of programs.
   ::repro_runtime::FloatEnvironment environment;
-  FailureOr<std::string> made = make(*level);
+  FailureOr<std::string> made = make();
   if (succeeded(made))
     callback(toStringRef(*made), userData);
   return wrap(success(succeeded(made)));
@@ -49,19 +44,22 @@ MlirLogicalResult reproCoresCompile(MlirModule module,
                                     bool timing, MlirStringCallback callback,
                                     void *userData) {
   ModuleOp op = unwrap(module);
-  return makeFor(op, levelName, callback, userData, [&](const Level &level) {
-    return compileForCores(op, unwrap(machineName), level, jobs, timing);
+  std::string error;
+  FailureOr<Level> level = getLevel(unwrap(levelName), error);
+  if (failed(level))
+    return wrap(op.emitError(error));
+  return makeText(callback, userData, [&] {
+    return compileForCores(op, unwrap(machineName), *level, jobs,
+                           timing);
   });
 }
 
 MlirLogicalResult reproCoresDescribe(MlirModule module,
                                      MlirStringRef machineName,
-                                     MlirStringRef levelName,
                                      MlirStringCallback callback,
                                      void *userData) {
-  ModuleOp op = unwrap(module);
-  return makeFor(op, levelName, callback, userData, [&](const Level &level) {
-    return describeForCores(op, unwrap(machineName), level);
+  return makeText(callback, userData, [&] {
+    return describeForCores(unwrap(module), unwrap(machineName));
   });
 }
 

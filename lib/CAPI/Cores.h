@@ -27,9 +27,9 @@ MLIR_CAPI_EXPORTED MlirLogicalResult reproCoresCompile(
 /** Maps a canonical program onto a machine, and passes a description of the
  * mapping as JSON (docs/guides/many-cores.md) to `callback`, without making the
  * programs of the cores. The arguments are those of reproCoresCompile. */
-MLIR_CAPI_EXPORTED MlirLogicalResult reproCoresDescribe(
-    MlirModule module, MlirStringRef machine, MlirStringRef level,
-    MlirStringCallback callback, void *userData);
+MLIR_CAPI_EXPORTED MlirLogicalResult
+reproCoresDescribe(MlirModule module, MlirStringRef machine,
+                   MlirStringCallback callback, void *userData);
 
 /** A core plan that is loaded into a simulator. */
 typedef struct {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipelines `cores-map`, `cores-lower` and `cores`, and the driver that
+// Pipelines `cores-map` and `cores-lower`, and the driver that
 // compiles a program with them: map a canonical program onto a machine of many
 // cores with small memories, without changing a bit of a result.
 //
@@ -54,7 +54,6 @@ void mlir::repro::buildCoresPlacePipeline(OpPassManager &manager,
   manager.addPass(createReproMapPartition(partition));
   ReproMapTileOptions tile;
   tile.machine = options.machine;
-  tile.level = options.level.description;
   manager.addPass(createReproMapTile(tile));
   ReproMapPlaceOptions place;
   place.machine = options.machine;
@@ -67,7 +66,6 @@ void mlir::repro::buildCoresMapPipeline(OpPassManager &manager,
   buildCoresPlacePipeline(manager, options);
   ReproMapScheduleOptions schedule;
   schedule.machine = options.machine;
-  schedule.level = options.level.description;
   manager.addPass(createReproMapSchedule(schedule));
   if (!options.verify)
     return;
@@ -96,7 +94,7 @@ mlir::repro::compileForCores(ModuleOp canonical, StringRef machine,
       lower(module->getContext(), anchor);
   map.enableTiming(scope);
   lower.enableTiming(scope);
-  buildCoresMapPipeline(map, {machine.str(), level});
+  buildCoresMapPipeline(map, {machine.str()});
   buildCoresLowerPipeline(lower, level);
   // Verify lowered IR only at the end, since it has many operations.
   lower.enableVerifier(false);
@@ -107,15 +105,14 @@ mlir::repro::compileForCores(ModuleOp canonical, StringRef machine,
 }
 
 FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
-                                                     StringRef machine,
-                                                     const Level &level) {
+                                                     StringRef machine) {
   OwningOpRef<ModuleOp> module = canonical.clone();
   std::string error;
   FailureOr<ManyCore> description = getManyCore(machine, error);
   if (failed(description))
     return module->emitError(error);
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
-  buildCoresPlacePipeline(manager, {machine.str(), level});
+  buildCoresPlacePipeline(manager, {machine.str()});
   if (failed(manager.run(*module))) {
     StringAttr overflow =
         cores::CoresDialect::OverflowAttrHelper(module->getContext())
@@ -127,30 +124,11 @@ FailureOr<std::string> mlir::repro::describeForCores(ModuleOp canonical,
         .str();
   }
   return cores::describeMapping(*module->getOps<launch::PlanOp>().begin(),
-                                *description, level.description);
+                                *description);
 }
 
 namespace {
-template <typename Options>
-struct WithLevel : public PassPipelineOptions<Options> {
-  mlir::detail::PassOptions::Option<std::string> level{
-      *this, "level",
-      llvm::cl::desc("the CPU level of the kernels' code, or the path of a "
-                     "machine's file"),
-      llvm::cl::init("x86-64-v3")};
-
-  Level getLevel() const {
-    std::string error;
-    FailureOr<Level> found = mlir::repro::getLevel(level, error);
-    if (failed(found))
-      llvm::report_fatal_error(StringRef(error), /*gen_crash_diag=*/false);
-    return *found;
-  }
-};
-
-struct LevelOptions : public WithLevel<LevelOptions> {};
-
-struct MapOptions : public WithLevel<MapOptions> {
+struct MapOptions : public PassPipelineOptions<MapOptions> {
   Option<std::string> machine{
       *this, "machine",
       llvm::cl::desc("the machine of many cores, or the path of its file"),
@@ -165,33 +143,33 @@ struct MapOptions : public WithLevel<MapOptions> {
                       llvm::cl::desc("whether the plan is verified; if not, "
                                      "the launch plan stays next to it"),
                       llvm::cl::init(true)};
+};
 
-  CoreMappingOptions get() const {
-    return {machine, getLevel(), strategy, homes, verify};
-  }
+struct LevelOptions : public PassPipelineOptions<LevelOptions> {
+  Option<std::string> level{*this, "level",
+                            llvm::cl::desc("the CPU level of the kernels' "
+                                           "code, or the path of a "
+                                           "machine's file"),
+                            llvm::cl::init("x86-64-v3")};
 };
 } // namespace
 
 void mlir::repro::registerCoresPipelines() {
   PassPipelineRegistration<MapOptions>(
       "cores-map",
-      "canonical programs to a plan of many cores and kernel "
-      "functions",
+      "canonical programs to a plan of many cores and kernel functions",
       [](OpPassManager &manager, const MapOptions &options) {
-        buildCoresMapPipeline(manager, options.get());
+        buildCoresMapPipeline(manager, {options.machine, options.strategy,
+                                        options.homes, options.verify});
       });
   PassPipelineRegistration<LevelOptions>(
       "cores-lower", "kernel functions of many cores to the LLVM dialect",
       [](OpPassManager &manager, const LevelOptions &options) {
-        buildCoresLowerPipeline(manager, options.getLevel());
-      });
-  PassPipelineRegistration<MapOptions>(
-      "cores",
-      "canonical programs to a plan of many cores and kernels "
-      "in the LLVM dialect",
-      [](OpPassManager &manager, const MapOptions &options) {
-        CoreMappingOptions mapping = options.get();
-        buildCoresMapPipeline(manager, mapping);
-        buildCoresLowerPipeline(manager, mapping.level);
+        std::string error;
+        FailureOr<Level> level = getLevel(options.level, error);
+        if (failed(level))
+          llvm::report_fatal_error(StringRef(error),
+                                   /*gen_crash_diag=*/false);
+        buildCoresLowerPipeline(manager, *level);
       });
 }

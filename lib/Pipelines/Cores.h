@@ -18,7 +18,6 @@ namespace mlir::repro {
 /// How a program is mapped onto a machine, whose name or file is given.
 struct CoreMappingOptions {
   std::string machine;
-  Level level;
   std::string strategy = "time"; ///< of `repro-map-partition`
   std::string homes = "cores";   ///< of `repro-map-place`
   /// Whether the plan is verified, which erases the launch plan.
@@ -40,9 +39,10 @@ void buildCoresMapPipeline(OpPassManager &manager,
 void buildCoresLowerPipeline(OpPassManager &manager, const Level &level);
 
 /// Compiles a copy of a canonical program to the bytes of a core plan
-/// (docs/reference/core-plan.md). The kernels' code is for a CPU level. Errors
-/// are emitted as diagnostics. Up to `jobs` threads generate code. With
-/// `timing`, the time of each pass is printed to stderr.
+/// (docs/reference/core-plan.md). The kernels' code is for `level`, on which
+/// nothing else of the plan depends. Errors are emitted as diagnostics. Up to
+/// `jobs` threads generate code. With `timing`, the time of each pass is printed
+/// to stderr.
 FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
                                        const Level &level, unsigned jobs,
                                        bool timing);
@@ -50,10 +50,9 @@ FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
 /// Maps a copy of a canonical program, without making the programs of the
 /// cores, and describes the mapping (see describeMapping). Errors are emitted
 /// as diagnostics.
-FailureOr<std::string> describeForCores(ModuleOp canonical, StringRef machine,
-                                        const Level &level);
+FailureOr<std::string> describeForCores(ModuleOp canonical, StringRef machine);
 
-/// Registers `cores-map`, `cores-lower` and `cores`, which is both.
+/// Registers `cores-map` and `cores-lower`.
 void registerCoresPipelines();
 
 } // namespace mlir::repro

@@ -150,7 +150,7 @@ Error ProgramChecker::visit(const Run &run) {
                      kernel.buffers[i].bytes,
                      bool(kernel.buffers[i].access & writeAccess)});
   parts.push_back(
-      {"the scratch memory", program.scratchOffset, kernel.scratchBytes, true});
+      {"the scratch memory", program.scratchOffset, program.scratchBytes, true});
   parts.push_back({"the error word", program.errorOffset, wordBytes, true});
   for (size_t i = 0; i < parts.size(); ++i)
     for (size_t k = 0; k < i; ++k)
@@ -167,19 +167,14 @@ Error ProgramChecker::check() {
     return prefix + "the program needs " + number(program.localBytes) +
            " bytes of data memory, but a core of " + machine.name + " has " +
            number(uint64_t(machine.dataBytes));
-  std::set<uint32_t> kernels;
-  uint64_t code = 0;
   for (uint32_t i = 0; i < program.ops.size(); ++i) {
     if (Error error = std::visit([&](const auto &op) { return visit(op); },
                                  program.ops[i]);
         !error.empty())
       return describeOp(plan, self, i) + ": " + error;
-    auto *run = std::get_if<Run>(&program.ops[i]);
-    if (run && kernels.insert(run->kernel).second)
-      code += plan.kernels[run->kernel].codeBytes;
   }
-  if (code > uint64_t(machine.codeBytes))
-    return prefix + "its kernels have " + number(code) +
+  if (program.codeBytes > uint64_t(machine.codeBytes))
+    return prefix + "its kernels have " + number(program.codeBytes) +
            " bytes of code, but a core of " + machine.name + " has " +
            number(uint64_t(machine.codeBytes));
   index.inFlight.push_back(most);

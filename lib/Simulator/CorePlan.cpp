@@ -177,10 +177,11 @@ void exchange(Stream &stream, Plan &plan) {
       stream.number(buffer.access);
     });
   });
-  stream.list(plan.programs, 44, [&](auto &program) {
+  stream.list(plan.programs, 52, [&](auto &program) {
     stream.number(program.core.x);
     stream.number(program.core.y);
     stream.number(program.localBytes);
+    stream.number(program.codeBytes);
     stream.number(program.scratchOffset);
     stream.number(program.scratchBytes);
     stream.number(program.errorOffset);
@@ -233,8 +234,8 @@ public:
 
 private:
   Error checkMemory() {
-    if (program.localBytes > mostBytes)
-      return "has more than 2^48 bytes of memory";
+    if (program.localBytes > mostBytes || program.codeBytes > mostBytes)
+      return "has more than 2^48 bytes of memory or code";
     if (program.scratchOffset % 64 ||
         !fits(program.scratchOffset, program.scratchBytes, program.localBytes))
       return "has scratch memory outside of its memory, or not at a multiple "
@@ -369,9 +370,12 @@ private:
       return "runs kernel " + toText(run.kernel) + " of " +
              toText(plan.kernels.size());
     const TileKernel &kernel = plan.kernels[run.kernel];
-    if (kernel.scratchBytes > program.scratchBytes)
+    if (kernel.codeBytes && kernel.scratchBytes > program.scratchBytes)
       return "runs a kernel with " + toText(kernel.scratchBytes) +
              " bytes of scratch memory, of " + toText(program.scratchBytes);
+    if (kernel.codeBytes > program.codeBytes)
+      return "runs a kernel with " + toText(kernel.codeBytes) +
+             " bytes of code, of " + toText(program.codeBytes);
     if (run.offsets.size() != kernel.buffers.size())
       return "has " + toText(run.offsets.size()) +
              " buffers for a kernel that takes " +
@@ -434,6 +438,9 @@ private:
   std::vector<bool> isAwaited;
 };
 
+/// The most scratch memory of a kernel, which the simulator allocates once.
+constexpr uint64_t mostScratchBytes = uint64_t(1) << 30;
+
 Error checkKernel(const TileKernel &kernel) {
   if (!isUTF8(kernel.name))
     return "has a name that is not UTF-8";
@@ -441,6 +448,8 @@ Error checkKernel(const TileKernel &kernel) {
        {kernel.items, kernel.scratchBytes, kernel.codeBytes, kernel.cycles})
     if (number > mostBytes)
       return "has more than 2^48 work items, bytes or cycles";
+  if (kernel.scratchBytes > mostScratchBytes)
+    return "has more than 2^30 bytes of scratch memory";
   for (const KernelBuffer &buffer : kernel.buffers) {
     if (buffer.bytes > mostBytes)
       return "has a buffer of more than 2^48 bytes";

@@ -127,6 +127,7 @@ using CoreOp = std::variant<Copy, Wait, Run, Send, Release, Acquire, Check>;
 struct CoreProgram {
   Core core;
   uint64_t localBytes = 0;    ///< of the core's data memory
+  uint64_t codeBytes = 0;     ///< of all functions that its kernels need
   uint64_t scratchOffset = 0; ///< for all kernels, a multiple of 64
   uint64_t scratchBytes = 0;
   uint64_t errorOffset = 0; ///< of the error word (E1), a multiple of 8

@@ -95,7 +95,11 @@ Outcome Simulation::run(const std::function<bool()> &isInterrupted,
     return Outcome::WrongPlan;
   };
   arena.reset(allocate(plan.arenaBytes));
-  bool isOutOfMemory = !arena;
+  uint64_t scratchBytes = 0;
+  for (const TileKernel &kernel : plan.kernels)
+    scratchBytes = std::max(scratchBytes, kernel.scratchBytes);
+  scratch.reset(allocate(scratchBytes));
+  bool isOutOfMemory = !arena || !scratch;
   for (size_t i = 0; i < cores.size(); ++i) {
     cores[i].memory.reset(allocate(plan.programs[i].localBytes));
     isOutOfMemory |= !cores[i].memory;
@@ -248,7 +252,7 @@ bool Simulation::start(uint32_t program, const Run &run) {
     if (kernel.buffers[i].access & writeAccess)
       access(program, Memory::Local, 0, run.offsets[i], kernel.buffers[i].bytes,
              AccessKind::Write, by);
-  access(program, Memory::Local, 0, each.scratchOffset, kernel.scratchBytes,
+  access(program, Memory::Local, 0, each.scratchOffset, each.scratchBytes,
          AccessKind::Scratch, by);
   if (kernel.hasChecks)
     access(program, Memory::Local, 0, each.errorOffset, wordBytes,
@@ -258,7 +262,7 @@ bool Simulation::start(uint32_t program, const Run &run) {
   MacArray array(machine);
   if (kernel.items) {
     MacArray::Use use(array);
-    kernels[run.kernel](pointers.data(), memory + each.scratchOffset,
+    kernels[run.kernel](pointers.data(), scratch.get(),
                         reinterpret_cast<int64_t *>(memory + each.errorOffset),
                         0, int64_t(kernel.items));
   }

@@ -46,11 +46,9 @@ nb::bytes compile(MlirModule module, const std::string &machine,
   return nb::bytes(plan.data(), plan.size());
 }
 
-std::string describe(MlirModule module, const std::string &machine,
-                     const std::string &level) {
+std::string describe(MlirModule module, const std::string &machine) {
   return take(module, [&](std::string *text) {
-    return reproCoresDescribe(module, toRef(machine), toRef(level), append,
-                              text);
+    return reproCoresDescribe(module, toRef(machine), append, text);
   });
 }
 
@@ -129,7 +127,6 @@ void bindCores(nb::module_ &m) {
         "Maps a canonical module onto a machine of many cores; the result is a "
         "core plan. Raises ValueError with the first error.");
   m.def("describe_cores", &describe, nb::arg("module"), nb::arg("machine"),
-        nb::arg("level"),
         "Maps a canonical module onto a machine of many cores, and describes "
         "the mapping as JSON. Raises ValueError with the first error.");
   nb::class_<PyLoadedCorePlan>(

@@ -35,7 +35,7 @@ inline CorePlan makeCorePlan() {
             {4, 4},
             {32, 4},
             {16, 4}};
-  CoreProgram sender{{0, 0}, 1024, 512, 128, 1016, {}};
+  CoreProgram sender{{0, 0}, 1024, 350, 512, 128, 1016, {}};
   sender.ops = {
       load,
       Wait{0},
@@ -48,7 +48,7 @@ inline CorePlan makeCorePlan() {
       Wait{2},
       Release{{{1, 2}, {0, 0}}, 4000000000},
       Acquire{4000000000, 1}};
-  CoreProgram receiver{{1, 2}, 1024, 0, 0, 1008, {}};
+  CoreProgram receiver{{1, 2}, 1024, 0, 0, 0, 1008, {}};
   // The first half of the sender's tile, as two columns.
   Copy remote{{Memory::Remote, 0, 0},
               {Memory::Local, 0, 0},

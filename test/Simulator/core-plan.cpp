@@ -53,7 +53,8 @@ static void testRoundTrip() {
   EXPECT(kernel.buffers[1].bytes == 32 && kernel.buffers[1].access == 2);
   const CoreProgram &program = found.programs[0];
   EXPECT((found.programs[1].core == Core{1, 2}));
-  EXPECT(program.localBytes == 1024 && program.scratchOffset == 512);
+  EXPECT(program.localBytes == 1024 && program.codeBytes == 350 &&
+         program.scratchOffset == 512);
   EXPECT(program.scratchBytes == 128 && program.errorOffset == 1016);
   const auto &copy = std::get<Copy>(program.ops[0]);
   EXPECT(copy.from.memory == Memory::State && copy.from.offset == 16);
@@ -124,6 +125,8 @@ static void testKernels() {
   testDamage(numbers, [](CorePlan &p) { p.kernels[1].scratchBytes = tooMuch; });
   testDamage(numbers, [](CorePlan &p) { p.kernels[1].codeBytes = tooMuch; });
   testDamage(numbers, [](CorePlan &p) { p.kernels[1].cycles = tooMuch; });
+  testDamage("kernel 1 has more than 2^30 bytes of scratch memory",
+             [](CorePlan &p) { p.kernels[1].scratchBytes = (1 << 30) + 1; });
   testDamage("kernel 0 has a buffer of more than 2^48 bytes",
              [](CorePlan &p) { p.kernels[0].buffers[1].bytes = tooMuch; });
   for (uint32_t access : {0u, 4u})
@@ -136,8 +139,11 @@ static void testMemories() {
     testDamage((std::string("program of core (0, 0): ") + reason).c_str(),
                [&](CorePlan &p) { change(p.programs[0]); });
   };
-  test("has more than 2^48 bytes of memory",
-       [](CoreProgram &p) { p.localBytes = tooMuch; });
+  const char *tooLarge = "has more than 2^48 bytes of memory or code";
+  test(tooLarge, [](CoreProgram &p) { p.localBytes = tooMuch; });
+  test(tooLarge, [](CoreProgram &p) { p.codeBytes = tooMuch; });
+  test("operation 4 runs a kernel with 300 bytes of code, of 299",
+       [](CoreProgram &p) { p.codeBytes = 299; });
   const char *scratch = "has scratch memory outside of its memory, or not at a "
                         "multiple of 64";
   test(scratch, [](CoreProgram &p) { p.scratchOffset = 32; });

@@ -96,9 +96,9 @@ static void print(const CorePlan &plan) {
   }
   for (const CoreProgram &program : plan.programs) {
     std::cout << "program " << program.core << " local " << program.localBytes
-              << " scratch " << program.scratchOffset << "+"
-              << program.scratchBytes << " error " << program.errorOffset
-              << "\n";
+              << " code " << program.codeBytes << " scratch "
+              << program.scratchOffset << "+" << program.scratchBytes
+              << " error " << program.errorOffset << "\n";
     for (const CoreOp &op : program.ops) {
       std::cout << "  ";
       std::visit([](const auto &op) { print(op); }, op);

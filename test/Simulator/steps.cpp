@@ -75,7 +75,7 @@ static CorePlan makePlan() {
 
 static CoreProgram makeProgram(uint32_t x, uint32_t y,
                                std::vector<CoreOp> ops) {
-  return {{x, y}, 4096, 64, 64, 0, std::move(ops)};
+  return {{x, y}, 4096, 200, 64, 64, 0, std::move(ops)};
 }
 
 static constexpr uint64_t a = 1024, b = 1088, c = 1152;
@@ -464,9 +464,9 @@ static void testOverruns() {
   expectWrong(plan, "tiny-2x2 has no core [2, 0]");
   plan.programs = {makeProgram(0, 0, fillOutput())};
   plan.programs[0].ops.push_back(Run{1, {a}});
-  plan.kernels[1].codeBytes = 70000;
+  plan.programs[0].codeBytes = 70000;
   expectWrong(plan, "70000 bytes of code");
-  plan.kernels[1].codeBytes = 0;
+  plan.programs[0].codeBytes = 200;
   plan.kernels[1].cycles = uint64_t(1) << 48;
   expectWrong(plan, "more than an hour");
   plan.arenaBytes = uint64_t(1) << 40;

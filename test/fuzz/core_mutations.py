@@ -97,7 +97,7 @@ _FILES: list[object] = []
 @functools.cache
 def base(number: int) -> str:
     """Returns a plan of many cores, which the passes accept, next to the launch plan from which it is made."""
-    options = f"machine={machine_of(number)} level={cpu.native_level()} verify=false"
+    options = f"machine={machine_of(number)} verify=false"
     text = run_passes(case_of(number).program, f"cores-map{{{options}}}")
     run_passes(text, ",".join(VERIFICATIONS))
     return text

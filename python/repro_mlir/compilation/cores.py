@@ -69,7 +69,8 @@ def compile(
 
     Args:
         program: as for `cpu.module_of`.
-        level: the CPU level of the kernels' code, as for `cpu.compile`.
+        level: the CPU level of the kernels' code, as for `cpu.compile`, or "thumbv7em" for a Cortex-M4F. Nothing
+            else of the plan depends on it.
         jobs: the number of compiler threads, by default one per processor. The plan does not depend on it.
         timing: whether to print the time of each pass to stderr.
 
@@ -87,11 +88,11 @@ def compile(
         raise CompileError(str(error)) from None
 
 
-def describe(program: bytes | str, machine: Machine, level: str) -> str:
+def describe(program: bytes | str, machine: Machine) -> str:
     """Maps a canonical program onto a machine, without making the programs of the cores.
 
     Args:
-        program, machine, level: as for `compile`.
+        program, machine: as for `compile`.
 
     Returns:
         A description of the mapping as JSON (docs/guides/many-cores.md). If the smallest tile of an operation does not
@@ -102,7 +103,7 @@ def describe(program: bytes | str, machine: Machine, level: str) -> str:
     """
     module = module_of(program)
     try:
-        return _repro.describe_cores(module, machine.described, level)
+        return _repro.describe_cores(module, machine.described)
     except ValueError as error:
         raise CompileError(str(error)) from None
 
@@ -124,16 +125,16 @@ def cached_compile(program: bytes, machine: Machine, *, untrusted: bool = False)
     return cached_code(program, f"cores {native_level()} {machine.text}", make)
 
 
-def native_description(program: bytes, machine: Machine, *, untrusted: bool = False) -> bytes:
-    """Describes like `describe` for this processor. The arguments are those of `cached_compile`."""
+def make_description(program: bytes, machine: Machine, *, untrusted: bool = False) -> bytes:
+    """Describes like `describe`. The arguments are those of `cached_compile`."""
     if untrusted:
-        return describe_cores(program, machine.name, machine.text, native_level())
-    return describe(program, machine, native_level()).encode()
+        return describe_cores(program, machine.name, machine.text)
+    return describe(program, machine).encode()
 
 
 def cached_description(program: bytes, machine: Machine, *, untrusted: bool = False) -> dict[str, Any]:
-    """Describes like `native_description`, or returns the description from the cache."""
-    target = f"mapping {native_level()} {machine.described}"
-    make = functools.partial(native_description, program, machine, untrusted=untrusted)
+    """Describes like `make_description`, or returns the description from the cache."""
+    target = f"mapping {machine.described}"
+    make = functools.partial(make_description, program, machine, untrusted=untrusted)
     found: dict[str, Any] = json.loads(cached_code(program, target, make))
     return found

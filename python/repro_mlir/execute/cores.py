@@ -73,7 +73,7 @@ def compile_for(program: Program, machine: Machine) -> CoresBackend:
       ReproError: the program cannot be mapped onto the machine, or the simulator cannot load the plan.
     """
     target = f"cores:{machine.name}"
-    pipeline = f"builtin.module(cores{{machine={machine.name} level={native_level()}}})"
+    pipeline = f"builtin.module(cores-map{{machine={machine.name}}},cores-lower{{level={native_level()}}})"
     if not program.untrusted:
         debugging.dump_pipeline(program.data, pipeline, Path(machine.name).stem)
     try:

@@ -91,10 +91,10 @@ def compile_cores(data: bytes, machine: str, text: str, level: str) -> bytes:
     return _SERVER.ask("compile_cores", data, limits().compile_seconds, f"compiled for {machine}", **options)
 
 
-def describe_cores(data: bytes, machine: str, text: str, level: str) -> bytes:
+def describe_cores(data: bytes, machine: str, text: str) -> bytes:
     """Runs `compilation.cores.describe` in a child process, for the machine with this name and text. Raises ReproError
     for any failure."""
-    options = {"machine": machine, "text": text, "level": level}
+    options = {"machine": machine, "text": text}
     return _SERVER.ask("describe_cores", data, limits().compile_seconds, f"mapped onto {machine}", **options)
 
 

@@ -146,12 +146,12 @@ def compile_cores(data: bytes, *, machine: str, text: str, level: str) -> bytes:
     return compile(data, Machine(machine, text), level)
 
 
-def describe_cores(data: bytes, *, machine: str, text: str, level: str) -> bytes:
+def describe_cores(data: bytes, *, machine: str, text: str) -> bytes:
     """Maps a program onto a machine of many cores; returns the description of the mapping as JSON. Raises CompileError
     with the first error of the compiler."""
     from repro_mlir.compilation.cores import Machine, describe
 
-    return describe(data, Machine(machine, text), level).encode()
+    return describe(data, Machine(machine, text)).encode()
 
 
 def compile_step(data: bytes, *, name: str, sizes: Sequence[int]) -> bytes:

@@ -30,7 +30,7 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<4x8xf32> {repro.name = "s"
   %c = launch.constant dense<1.0> : tensor<2x4xf32> as memref<2x4xf32>
   %box = launch.view %s[16] : memref<4x8xf32> to memref<2x4xf32, strided<[8, 1]>>
   %words = launch.view %a[8] : memref<64xi8> to memref<2xi64>
-  // CHECK-NEXT: program (0,1) local 1024 scratch 512+64 error 1016
+  // CHECK-NEXT: program (0,1) local 1024 code 0 scratch 512+64 error 1016
   cores.program at [0, 1] scratch [512, 64] error 1016 {
   ^bb0(%local: memref<1024xi8, #local>):
     %l = launch.view %local[0] : memref<1024xi8, #local> to memref<2x4xf32, #local>

@@ -11,6 +11,7 @@
 #include "Codegen/CPU/Lowering/SingleLaneStores.h"
 #include "Codegen/CPU/Lowering/SoftArithmetic.h"
 #include "dialects/Launch/IR/KernelSignature.h"
+#include "dialects/Launch/IR/Launch.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Threading.h"
@@ -51,11 +52,13 @@ static constexpr char scalarPasses[] =
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
 /// Whether an object may refer to an external symbol. Library functions that
-/// compute are not allowed, except the exact routines of lib/Runtime. Nothing
-/// provides a symbol on a microcontroller.
-static bool isKnownExternal(StringRef symbol, const Level &level) {
+/// compute are not allowed, except the exact routines of lib/Runtime. On a
+/// microcontroller, only a core of many, whose functions are separate, provides
+/// a symbol: that of its matrix array.
+static bool isKnownExternal(StringRef symbol, const Level &level,
+                            bool separate) {
   if (level.isMicrocontroller)
-    return false;
+    return separate && symbol == "repro_multiply_bytes";
   return symbol == "memcpy" || symbol == "memset" || symbol == "memmove" ||
          symbol.starts_with("repro_");
 }
@@ -79,7 +82,7 @@ static void initializeTargets() {
 }
 
 static std::unique_ptr<llvm::TargetMachine>
-createTargetMachine(const Level &level, std::string &error) {
+createTargetMachine(const Level &level, bool separate, std::string &error) {
   initializeTargets();
   llvm::Triple triple(level.triple);
   const llvm::Target *target =
@@ -89,6 +92,7 @@ createTargetMachine(const Level &level, std::string &error) {
   llvm::TargetOptions options;
   // (V3) Never fuses a multiplication and an addition of the program.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.FunctionSections = separate;
   // The code of a microcontroller has no table of addresses: it refers to its
   // constants relative to the program counter.
   auto model = level.isMicrocontroller ? llvm::Reloc::ROPI : llvm::Reloc::PIC_;
@@ -97,7 +101,7 @@ createTargetMachine(const Level &level, std::string &error) {
       llvm::CodeGenOptLevel::Aggressive));
 }
 
-static std::string getEntryName(StringRef kernel) {
+std::string mlir::repro::getEntryName(StringRef kernel) {
   return ("repro_entry_" + kernel).str();
 }
 
@@ -111,8 +115,10 @@ static void alignStack(llvm::Module &module, const Level &level) {
 }
 
 /// Defines the entry of a kernel. All entries have one signature. The entry
-/// unpacks the array of buffers and calls the kernel.
-static void addEntry(llvm::Module &module, llvm::Function &kernel) {
+/// unpacks the array of buffers and calls the kernel. If `items` is given, the
+/// entry contains the kernel, and runs that number of work items.
+static void addEntry(llvm::Module &module, llvm::Function &kernel,
+                     std::optional<int64_t> items) {
   llvm::LLVMContext &context = module.getContext();
   llvm::IRBuilder<> builder(context);
   llvm::Type *pointer = builder.getPtrTy(), *i64 = builder.getInt64Ty();
@@ -136,6 +142,11 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   }
   for (unsigned i = 0; i < others; ++i)
     arguments.push_back(entry->getArg(1 + i));
+  if (items) {
+    arguments[arguments.size() - 2] = builder.getInt64(0);
+    arguments.back() = builder.getInt64(*items);
+    kernel.addFnAttr(llvm::Attribute::AlwaysInline);
+  }
   builder.CreateCall(&kernel, arguments);
   builder.CreateRetVoid();
   kernel.setLinkage(llvm::GlobalValue::InternalLinkage);
@@ -166,7 +177,8 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
 
 /// Returns the name of an external symbol that isKnownExternal rejects, or an
 /// error message if `object` cannot be read; otherwise an empty string.
-static std::string findUnknownExternal(StringRef object, const Level &level) {
+static std::string findUnknownExternal(StringRef object, const Level &level,
+                                       bool separate) {
   auto file = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(object, "object"));
   if (!file)
@@ -180,7 +192,7 @@ static std::string findUnknownExternal(StringRef object, const Level &level) {
       continue;
     }
     if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
-        !isKnownExternal(*name, level))
+        !isKnownExternal(*name, level, separate))
       return name->str();
   }
   return {};
@@ -189,9 +201,10 @@ static std::string findUnknownExternal(StringRef object, const Level &level) {
 /// Optimizes `module` and returns its object code. If `prepare` is given, calls
 /// it on the optimized code and returns assembly instead.
 static std::string compile(llvm::Module &module, const Level &level,
-                           PrepareAssembly prepare, std::string &error) {
+                           bool separate, PrepareAssembly prepare,
+                           std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =
-      createTargetMachine(level, error);
+      createTargetMachine(level, separate, error);
   if (!machine)
     return {};
   module.setDataLayout(machine->createDataLayout());
@@ -205,6 +218,11 @@ static std::string compile(llvm::Module &module, const Level &level,
     function.addFnAttr("prefer-vector-width",
                        std::to_string(level.vectorWidth));
     function.addFnAttr(llvm::Attribute::NoUnwind);
+    // The code memory of a core is small.
+    if (separate && level.isMicrocontroller) {
+      function.addFnAttr(llvm::Attribute::OptimizeForSize);
+      function.addFnAttr(llvm::Attribute::MinSize);
+    }
   }
 
   llvm::LoopAnalysisManager loops;
@@ -224,6 +242,8 @@ static std::string compile(llvm::Module &module, const Level &level,
     else
       pipeline.run(module, modules);
   };
+  if (separate)
+    optimize("always-inline,globaldce");
   if (level.isMicrocontroller) {
     optimize(scalarPasses);
     for (llvm::Function &function : module)
@@ -238,6 +258,8 @@ static std::string compile(llvm::Module &module, const Level &level,
   replaceSingleLaneStores(module);
   if (level.isMicrocontroller)
     expandSoftArithmetic(module);
+  if (separate)
+    shareSoftRoutines(module);
   if (prepare) {
     error = prepare(module);
     if (!error.empty())
@@ -256,6 +278,14 @@ static std::string compile(llvm::Module &module, const Level &level,
   }
   emission.run(module);
   return std::string(bytes.begin(), bytes.end());
+}
+
+/// Returns the number of work items of a kernel.
+static std::optional<int64_t> getItems(LLVM::LLVMFuncOp kernel) {
+  launch::WorkAttr work =
+      launch::LaunchDialect::WorkAttrHelper(kernel.getContext())
+          .getAttr(kernel);
+  return work ? std::optional(work.getItems()) : std::nullopt;
 }
 
 /// Returns the functions of the kernels, divided into one list per object.
@@ -284,7 +314,7 @@ divide(ModuleOp module, ArrayRef<std::string> kernels) {
 /// Returns one new MLIR module for each list of `divided`, so that each can be
 /// translated in an LLVM context of its own.
 static SmallVector<OwningOpRef<ModuleOp>>
-separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
+copyParts(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   SmallVector<OwningOpRef<ModuleOp>> parts;
   for (ArrayRef<LLVM::LLVMFuncOp> functions : divided) {
     OwningOpRef<ModuleOp> part = ModuleOp::create(module.getLoc());
@@ -318,27 +348,34 @@ emitAll(ModuleOp module, size_t count, unsigned jobs,
   return success();
 }
 
-std::string mlir::repro::emitModule(llvm::Module &module, const Level &level,
-                                    std::string &error) {
-  std::string object = compile(module, level, /*prepare=*/{}, error);
+/// Compiles the module like emitModule.
+static std::string emit(llvm::Module &module, const Level &level, bool separate,
+                        std::string &error) {
+  std::string object = compile(module, level, separate, /*prepare=*/{}, error);
   if (!error.empty())
     return {};
-  if (std::string symbol = findUnknownExternal(object, level); !symbol.empty())
+  if (std::string symbol = findUnknownExternal(object, level, separate);
+      !symbol.empty())
     error = "(V3) code generation for " + level.name + " calls '" + symbol +
             "', which is not an exact routine of the runtime";
   return object;
 }
 
+std::string mlir::repro::emitModule(llvm::Module &module, const Level &level,
+                                    std::string &error) {
+  return emit(module, level, /*separate=*/false, error);
+}
+
 FailureOr<SmallVector<std::string>>
 mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
-                         const Level &level, unsigned jobs) {
+                         const Level &level, unsigned jobs, bool separate) {
   FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>> divided =
       divide(module, kernels);
   if (failed(divided))
     return failure();
-  SmallVector<OwningOpRef<ModuleOp>> parts = separate(module, *divided);
+  SmallVector<OwningOpRef<ModuleOp>> parts = copyParts(module, *divided);
   SmallVector<std::string> objects(parts.size() + 1);
-  auto emit = [&](size_t index, std::string &error) {
+  auto emitOne = [&](size_t index, std::string &error) {
     llvm::LLVMContext context;
     std::unique_ptr<llvm::Module> code;
     if (index == parts.size()) {
@@ -351,14 +388,15 @@ mlir::repro::emitObjects(ModuleOp module, ArrayRef<std::string> kernels,
         return;
       }
       for (LLVM::LLVMFuncOp function : (*divided)[index])
-        addEntry(*code, *code->getFunction(function.getName()));
+        addEntry(*code, *code->getFunction(function.getName()),
+                 separate ? getItems(function) : std::nullopt);
     }
     // The table refers to the entries of the other objects.
-    objects[index] = index < parts.size()
-                         ? emitModule(*code, level, error)
-                         : compile(*code, level, /*prepare=*/{}, error);
+    objects[index] = index < parts.size() ? emit(*code, level, separate, error)
+                                          : compile(*code, level, separate,
+                                                    /*prepare=*/{}, error);
   };
-  if (failed(emitAll(module, objects.size(), jobs, emit)))
+  if (failed(emitAll(module, objects.size(), jobs, emitOne)))
     return failure();
   return objects;
 }
@@ -371,14 +409,14 @@ mlir::repro::emitAssembly(ModuleOp module, ArrayRef<std::string> kernels,
       divide(module, kernels);
   if (failed(divided))
     return failure();
-  SmallVector<OwningOpRef<ModuleOp>> parts = separate(module, *divided);
+  SmallVector<OwningOpRef<ModuleOp>> parts = copyParts(module, *divided);
   SmallVector<std::string> texts(parts.size());
   auto emit = [&](size_t index, std::string &error) {
     llvm::LLVMContext context;
     std::unique_ptr<llvm::Module> code =
         translateModuleToLLVMIR(*parts[index], context, "kernels");
     if (code)
-      texts[index] = compile(*code, level, prepare, error);
+      texts[index] = compile(*code, level, /*separate=*/false, prepare, error);
     else
       error = "translation to LLVM IR failed";
   };

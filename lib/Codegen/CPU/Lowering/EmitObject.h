@@ -21,11 +21,16 @@ namespace mlir::repro {
 /// Compiles kernels, which are `llvm.func`s with bare pointers, to object
 /// files. One object file defines `repro_kernels`, the list of KernelEntry in
 /// the order of `kernels`. The bytes do not depend on `jobs`, the number of
-/// threads.
-FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
-                                                ArrayRef<std::string> kernels,
-                                                const Level &level,
-                                                unsigned jobs);
+/// threads. If `separate` is set, each kernel has a section of its own, and
+/// the objects share their routines, so that a linker can make an image of some
+/// of the kernels. The entries then run all work items of their kernels, which
+/// makes the code smaller.
+FailureOr<SmallVector<std::string>>
+emitObjects(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
+            unsigned jobs, bool separate = false);
+
+/// Returns the name of the function by which a kernel is called.
+std::string getEntryName(StringRef kernel);
 
 /// Optimizes the module and compiles it to an object. On failure, sets `error`
 /// to one reason; the object must refer to no function of a library.

@@ -314,3 +314,13 @@ void mlir::repro::expandSoftArithmetic(llvm::Module &module) {
       }
     }
 }
+
+void mlir::repro::shareSoftRoutines(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (!isSoftRoutine(function))
+      continue;
+    function.setLinkage(llvm::GlobalValue::LinkOnceODRLinkage);
+    function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+    function.setComdat(module.getOrInsertComdat(function.getName()));
+  }
+}

@@ -21,6 +21,10 @@ namespace mlir::repro {
 /// code must be scalar.
 void expandSoftArithmetic(llvm::Module &module);
 
+/// Lets a linker keep one copy of each routine that expandSoftArithmetic has
+/// added to several objects.
+void shareSoftRoutines(llvm::Module &module);
+
 } // namespace mlir::repro
 
 #endif // REPRO_CODEGEN_CPU_LOWERING_SOFTARITHMETIC_H

@@ -649,9 +649,15 @@ static void build(Routine &r, llvm::StringRef name) {
   llvm_unreachable("unknown routine");
 }
 
+static constexpr llvm::StringLiteral kPrefix = "repro_soft_";
+
+bool mlir::repro::isSoftRoutine(const llvm::Function &function) {
+  return function.getName().starts_with(kPrefix);
+}
+
 llvm::Function *mlir::repro::getSoftRoutine(llvm::Module &module,
                                             llvm::StringRef name) {
-  std::string symbol = ("repro_soft_" + name).str();
+  std::string symbol = (kPrefix + name).str();
   if (llvm::Function *known = module.getFunction(symbol))
     return known;
   llvm::LLVMContext &context = module.getContext();

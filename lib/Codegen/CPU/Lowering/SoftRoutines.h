@@ -31,6 +31,9 @@ namespace mlir::repro {
 /// A NaN is a quiet NaN without a payload (V4).
 llvm::Function *getSoftRoutine(llvm::Module &module, llvm::StringRef name);
 
+/// Whether the function is such a routine.
+bool isSoftRoutine(const llvm::Function &function);
+
 } // namespace mlir::repro
 
 #endif // REPRO_CODEGEN_CPU_LOWERING_SOFTROUTINES_H

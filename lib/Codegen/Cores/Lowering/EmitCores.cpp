@@ -7,6 +7,7 @@
 
 #include "Codegen/Cores/Lowering/EmitCores.h"
 
+#include "CodeSections.h"
 #include "Codegen/CPU/Lowering/EmitObject.h"
 #include "Codegen/Schedule/Buffers/PlanReader.h"
 #include "KernelChecks.h"
@@ -14,12 +15,11 @@
 #include "Target/ManyCore.h"
 #include "dialects/Cores/IR/Cores.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Object/ELFObjectFile.h"
 
 #include <map>
-#include <set>
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -35,7 +35,7 @@ public:
       : op(op), machine(machine), symbols(op->getParentOp()), reader(op) {}
 
   LogicalResult translate();
-  /// Sets the code, and the bytes of the code of each kernel.
+  /// Sets the code, and the bytes of the code of each kernel and program.
   LogicalResult translateCode(const Level &level, unsigned jobs);
 
   sim::CorePlan plan;
@@ -47,7 +47,8 @@ private:
   LogicalResult translate(ProgramOp program);
   FailureOr<sim::CoreOp> translate(CopyOp copy);
   FailureOr<sim::CoreOp> translate(RunOp run);
-  LogicalResult verifyCodeMemory();
+  LogicalResult verifyCodeMemory(const sim::CoreProgram &program,
+                                 ArrayRef<uint32_t> kernels);
 
   PlanOp op;
   const ManyCore &machine;
@@ -260,66 +261,65 @@ LogicalResult PlanTranslator::translate() {
   return success();
 }
 
-/// Adds the sizes of the functions of an ELF object to `sizes`.
-static llvm::Error addSizes(StringRef object,
-                            llvm::StringMap<uint64_t> &sizes) {
-  auto file = llvm::object::ObjectFile::createObjectFile(
-      llvm::MemoryBufferRef(object, "object"));
-  if (!file)
-    return file.takeError();
-  auto *elf = dyn_cast<llvm::object::ELFObjectFileBase>(file->get());
-  if (!elf)
-    return llvm::createStringError("expected an ELF object");
-  for (llvm::object::ELFSymbolRef symbol : elf->symbols()) {
-    llvm::Expected<StringRef> name = symbol.getName();
-    if (!name)
-      return name.takeError();
-    if (symbol.getELFType() == llvm::ELF::STT_FUNC)
-      sizes[*name] += symbol.getSize();
-  }
-  return llvm::Error::success();
-}
-
 LogicalResult PlanTranslator::translateCode(const Level &level, unsigned jobs) {
   plan.level = level.name;
   std::vector<std::string> names;
   for (const sim::TileKernel &kernel : plan.kernels)
     names.push_back(kernel.name);
   FailureOr<SmallVector<std::string>> objects =
-      emitObjects(cast<ModuleOp>(op->getParentOp()), names, level, jobs);
+      emitObjects(cast<ModuleOp>(op->getParentOp()), names, level, jobs,
+                  /*separate=*/level.isMicrocontroller);
   if (failed(objects))
     return failure();
   plan.objects.assign(objects->begin(), objects->end());
   // Code for the host does not count against the code memory of a core.
   if (!level.isMicrocontroller)
     return success();
-  llvm::StringMap<uint64_t> sizes;
+  CodeSections sections;
   for (const std::string &object : *objects)
-    if (llvm::Error error = addSizes(object, sizes))
+    if (llvm::Error error = sections.add(object))
       return op.emitOpError("has code that cannot be read: ")
              << llvm::toString(std::move(error));
   for (sim::TileKernel &kernel : plan.kernels)
-    kernel.codeBytes = sizes.lookup(kernel.name);
-  return verifyCodeMemory();
-}
-
-LogicalResult PlanTranslator::verifyCodeMemory() {
-  for (auto [program, op] :
-       llvm::zip_equal(plan.programs, op.getBody().getOps<ProgramOp>())) {
-    std::set<uint32_t> used;
+    kernel.codeBytes = sections.getBytes({kernel.name});
+  for (sim::CoreProgram &program : plan.programs) {
+    llvm::SetVector<uint32_t> used;
     for (const sim::CoreOp &inner : program.ops)
       if (auto *run = std::get_if<sim::Run>(&inner))
         used.insert(run->kernel);
-    uint64_t bytes = 0;
+    SmallVector<StringRef> usedNames;
     for (uint32_t kernel : used)
-      bytes += plan.kernels[kernel].codeBytes;
-    if (bytes > uint64_t(machine.codeBytes))
-      return op.emitOpError("runs ")
-             << used.size() << " kernels with " << bytes
-             << " bytes of code, but a core of machine '" << machine.name
-             << "' has " << machine.codeBytes;
+      usedNames.push_back(plan.kernels[kernel].name);
+    program.codeBytes = sections.getBytes(usedNames);
+    if (failed(verifyCodeMemory(program, used.getArrayRef())))
+      return failure();
   }
   return success();
+}
+
+/// Checks that the code of a program fits into the core.
+LogicalResult PlanTranslator::verifyCodeMemory(const sim::CoreProgram &program,
+                                               ArrayRef<uint32_t> kernels) {
+  if (program.codeBytes <= uint64_t(machine.codeBytes))
+    return success();
+  SmallVector<const sim::TileKernel *> largest;
+  for (uint32_t kernel : kernels)
+    largest.push_back(&plan.kernels[kernel]);
+  llvm::stable_sort(
+      largest, [](auto *a, auto *b) { return a->codeBytes > b->codeBytes; });
+  constexpr size_t mostNamed = 5;
+  largest.resize(std::min(largest.size(), mostNamed));
+  InFlightDiagnostic diagnostic =
+      op.emitOpError("expected code that fits into the ")
+      << machine.codeBytes << " code bytes of a core of '" << machine.name
+      << "': the " << kernels.size() << " kernels of core (" << program.core.x
+      << ", " << program.core.y << ") need " << program.codeBytes
+      << " bytes for " << plan.level << ", and the largest are ";
+  llvm::interleaveComma(largest, diagnostic, [&](auto *kernel) {
+    diagnostic << "'" << kernel->name << "' with " << kernel->codeBytes;
+  });
+  return diagnostic << "; use a machine of at least " << program.codeBytes
+                    << " code bytes a core";
 }
 
 FailureOr<std::string> mlir::repro::translateToCorePlan(ModuleOp module,

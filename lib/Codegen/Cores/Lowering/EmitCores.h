@@ -16,8 +16,8 @@ namespace mlir::repro {
 
 /// Translates a `cores.plan`, and its kernels in the LLVM dialect, to the bytes
 /// of a core plan (docs/reference/core-plan.md). Up to `jobs` threads generate
-/// code. Emits an error if the kernels of a core do not fit into its code
-/// memory.
+/// code. For the level of a microcontroller, states the bytes of code, and
+/// emits an error if the kernels of a core do not fit into its code memory.
 FailureOr<std::string> translateToCorePlan(ModuleOp module, const Level &level,
                                            unsigned jobs);
 

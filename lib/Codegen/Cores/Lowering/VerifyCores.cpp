@@ -515,19 +515,10 @@ LogicalResult PlanVerifier::accessRun(RunOp op, unsigned program) {
       return failure();
   }
   ProgramOp owner = programs[program].op;
-  // The number of bytes of scratch memory is known after the expansion.
-  int64_t scratch = owner.getScratchBytes();
-  if (auto work = launch::LaunchDialect::WorkAttrHelper(op.getContext())
-                      .getAttr(kernel)) {
-    if (work.getScratchBytes() > scratch)
-      return op.emitOpError("runs '")
-             << op.getKernel() << "' with " << work.getScratchBytes()
-             << " bytes of scratch memory, but the program has " << scratch;
-    scratch = work.getScratchBytes();
-  }
-  if (failed(accessLocal(
-          program, StridedBytes::getRange(owner.getScratchOffset(), scratch),
-          /*isWrite=*/true, program, now)))
+  if (failed(accessLocal(program,
+                         StridedBytes::getRange(owner.getScratchOffset(),
+                                                owner.getScratchBytes()),
+                         /*isWrite=*/true, program, now)))
     return failure();
   if (!hasChecks(kernel))
     return success();

@@ -55,12 +55,12 @@ public:
       numbers[tensor.buffer] = i;
   }
 
-  FailureOr<std::string> describe(StringRef level);
+  FailureOr<std::string> describe();
 
 private:
   void findResident();
   LogicalResult addWork(const MappedLaunch &launch);
-  LogicalResult addScratch(StringRef level);
+  LogicalResult addScratch();
   PieceWork getPieceWork(const MappedLaunch &launch, const KernelCost &cost,
                          ArrayRef<Interval> piece, ArrayRef<int64_t> sizes);
   LogicalResult writeLaunch(llvm::json::OStream &json,
@@ -213,7 +213,7 @@ LogicalResult Describer::addWork(const MappedLaunch &launch) {
   return success();
 }
 
-LogicalResult Describer::addScratch(StringRef level) {
+LogicalResult Describer::addScratch() {
   SmallVector<OwningOpRef<func::FuncOp>> owned;
   SmallVector<func::FuncOp> functions;
   std::vector<LaunchWork *> works;
@@ -229,7 +229,7 @@ LogicalResult Describer::addScratch(StringRef level) {
     }
   }
   FailureOr<SmallVector<int64_t>> bytes =
-      getScratchBytes(functions, level, plan.getContext());
+      getScratchBytes(functions, plan.getContext());
   if (failed(bytes))
     return failure();
   for (auto [work, scratch] : llvm::zip_equal(works, *bytes))
@@ -337,7 +337,7 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
   return success();
 }
 
-FailureOr<std::string> Describer::describe(StringRef level) {
+FailureOr<std::string> Describer::describe() {
   FailureOr<std::vector<MappedLaunch>> listed = listLaunches(plan);
   if (failed(listed))
     return failure();
@@ -346,7 +346,7 @@ FailureOr<std::string> Describer::describe(StringRef level) {
   for (const MappedLaunch &launch : launches)
     if (failed(addWork(launch)))
       return failure();
-  if (failed(addScratch(level)))
+  if (failed(addScratch()))
     return failure();
 
   std::string text;
@@ -409,7 +409,6 @@ FailureOr<std::string> Describer::describe(StringRef level) {
 }
 
 FailureOr<std::string> cores::describeMapping(launch::PlanOp plan,
-                                              const ManyCore &machine,
-                                              StringRef level) {
-  return Describer(plan, machine).describe(level);
+                                              const ManyCore &machine) {
+  return Describer(plan, machine).describe();
 }

@@ -18,10 +18,9 @@ namespace mlir::repro::cores {
 /// Describes a launch plan that the passes up to repro-map-place have mapped,
 /// as JSON: the tensors, and for each launch its cores, memory, cycles, bytes
 /// and times (docs/guides/many-cores.md). The time and the memory that this
-/// takes do not depend on the number of tiles. `level` is the CPU level of the
-/// kernels, from which their scratch memory follows.
-FailureOr<std::string>
-describeMapping(launch::PlanOp plan, const ManyCore &machine, StringRef level);
+/// takes do not depend on the number of tiles.
+FailureOr<std::string> describeMapping(launch::PlanOp plan,
+                                       const ManyCore &machine);
 
 } // namespace mlir::repro::cores
 

@@ -21,8 +21,13 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
-/// The number of f64 operations that a correctly rounded function takes.
-static constexpr double kFunctionOperations = 30;
+/// The numbers of f64 operations that a correctly rounded function takes, and
+/// an inverse square root.
+static constexpr double kFunctionOperations = 80, kRootOperations = 30;
+
+/// The extent of a tile of results that a contraction keeps in registers. An
+/// element of an operand is loaded once for all results of the tile.
+static constexpr int64_t kRegisterTile = 4;
 
 /// Returns the cycles of an addition, comparison or similar operation of
 /// integers or floats.
@@ -62,6 +67,8 @@ static double getOperationCycles(Operation *op, const ManyCore &machine) {
         return isDouble ? machine.doubleCycles : machine.convertCycles;
       })
       .Default([&](Operation *) {
+        if (isa<RsqrtOp>(op))
+          return kRootOperations * machine.doubleCycles;
         if (isa<ReproDialect>(op->getDialect()))
           return kFunctionOperations * machine.doubleCycles;
         return simple(machine.addCycles);
@@ -133,11 +140,10 @@ KernelCost::KernelCost(const KernelTiles &tiles, const ManyCore &machine)
   }
   for (Operation &op : tiles.getBody()->getRegion(0).front())
     cyclesPerIteration += getOperationCycles(&op, machine);
-  cyclesPerIteration += machine.loopCycles;
+  loopCycles = machine.loopCycles;
+  loadCycles = machine.loadCycles;
   for (auto [i, access] : llvm::enumerate(accesses)) {
     double words = getWords(tiles.getType(i));
-    if (access.reads && !access.writes)
-      cyclesPerIteration += words * machine.loadCycles;
     if (access.writes)
       cyclesPerResult += words * (machine.storeCycles +
                                   (access.reads ? machine.loadCycles : 0));
@@ -152,12 +158,28 @@ double KernelCost::getCycles(ArrayRef<Interval> tile) const {
     if (access.writes)
       results = std::max(results, count);
   }
+  if (matrix)
+    return getMatrixCycles(tile) + results * cyclesPerResult;
+  // Each loop over results that an operand does not depend on uses the loaded
+  // elements again, and has its own part of the register tile.
+  double cycles = cyclesPerIteration, tileSize = 1;
+  bool isFold = isa<FoldOp>(tiles.getBody());
+  for (auto [i, access] : llvm::enumerate(tiles.getAccesses())) {
+    if (!access.reads || access.writes)
+      continue;
+    int64_t uses = 1;
+    for (unsigned loop : tiles.getAxes())
+      if (isFold && loop < tiles.getNumLoops() && !access.dependsOn(loop))
+        uses *= std::min(tile[loop].size, kRegisterTile);
+    uses = std::min(uses, kRegisterTile);
+    tileSize *= double(uses);
+    cycles += getWords(tiles.getType(i)) * loadCycles / double(uses);
+  }
+  cycles += loopCycles / tileSize;
   double iterations = 1;
   for (const Interval &range : tile.take_front(tiles.getNumLoops()))
     iterations *= double(range.size);
-  if (matrix)
-    return getMatrixCycles(tile) + results * cyclesPerResult;
-  return iterations * cyclesPerIteration + results * cyclesPerResult +
+  return iterations * cycles + results * cyclesPerResult +
          elements * cyclesPerElement;
 }
 

@@ -31,7 +31,9 @@ private:
   double getMatrixCycles(ArrayRef<Interval> tile) const;
 
   const KernelTiles &tiles;
-  double cyclesPerIteration = 0; ///< of the loops of the body
+  double cyclesPerIteration = 0; ///< of the operations of the body
+  double loopCycles = 0;         ///< of a loop without unrolling
+  double loadCycles = 0;         ///< of a word
   double cyclesPerResult = 0;    ///< to store the elements of the outputs
   double cyclesPerElement = 0;   ///< of operations without a body
   MatrixAttr matrix;             ///< null if the core computes alone

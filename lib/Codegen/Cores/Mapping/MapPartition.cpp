@@ -25,8 +25,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
 /// The number of partitions, those with the least bounds, whose tiles are
-/// compared.
-static constexpr size_t kMostCompared = 8;
+/// compared at most.
+static constexpr size_t kMostCompared = 256;
 
 namespace {
 struct MapPartition : public repro::impl::ReproMapPartitionBase<MapPartition> {
@@ -119,6 +119,8 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
   const Candidate *best = nullptr;
   double seconds = 0;
   for (const Candidate &candidate : candidates) {
+    if (best && candidate.bound >= seconds)
+      break;
     Tiling tiling =
         chooseTiling(launch, launch.getLargestPiece(candidate.partition),
                      candidate.pieces, getUsableBytes(machine), machine);

@@ -73,9 +73,8 @@ struct MapSchedule : public repro::impl::ReproMapScheduleBase<MapSchedule> {
 
 class Scheduler {
 public:
-  Scheduler(ModuleOp module, StringRef machine, StringRef level)
-      : module(module), context(module.getContext()), machine(machine),
-        level(level) {}
+  Scheduler(ModuleOp module, StringRef machine)
+      : module(module), context(module.getContext()), machine(machine) {}
   LogicalResult run();
 
 private:
@@ -106,7 +105,7 @@ private:
 
   ModuleOp module;
   MLIRContext *context;
-  StringRef machine, level;
+  StringRef machine;
   ManyCore description;
   launch::PlanOp plan;
   PlanOp newPlan;
@@ -212,7 +211,8 @@ LogicalResult Scheduler::createFunctions() {
   SmallVector<func::FuncOp> all;
   for (OwningOpRef<func::FuncOp> &function : created)
     all.push_back(*function);
-  FailureOr<SmallVector<int64_t>> bytes = getScratchBytes(all, level, context);
+  FailureOr<SmallVector<int64_t>> bytes =
+      getScratchBytes(all, context);
   if (failed(bytes))
     return failure();
   DenseMap<Operation *, int64_t> scratchOf;
@@ -640,6 +640,6 @@ LogicalResult Scheduler::run() {
 }
 
 void MapSchedule::runOnOperation() {
-  if (failed(Scheduler(getOperation(), machine, level).run()))
+  if (failed(Scheduler(getOperation(), machine).run()))
     signalPassFailure();
 }

@@ -75,7 +75,7 @@ static SmallVector<Interval> getFirstTile(const Choice &choice) {
 }
 
 /// Sets the scratch memory of all choices that do not have it.
-static LogicalResult addScratch(ArrayRef<Choice *> choices, StringRef level,
+static LogicalResult addScratch(ArrayRef<Choice *> choices,
                                 MLIRContext *context) {
   SmallVector<OwningOpRef<func::FuncOp>> owned;
   SmallVector<func::FuncOp> functions;
@@ -93,7 +93,7 @@ static LogicalResult addScratch(ArrayRef<Choice *> choices, StringRef level,
     }
   }
   FailureOr<SmallVector<int64_t>> bytes =
-      getScratchBytes(functions, level, context);
+      getScratchBytes(functions, context);
   if (failed(bytes))
     return failure();
   for (auto [choice, scratch] : llvm::zip_equal(open, *bytes))
@@ -187,7 +187,7 @@ void MapTile::runOnOperation() {
   };
   for (bool changed = true; changed && rounds < kMostRounds; ++rounds) {
     changed = false;
-    if (failed(addScratch(choices, level, &getContext())))
+    if (failed(addScratch(choices, &getContext())))
       return signalPassFailure();
     for (Choice *choice : choices)
       if (*choice->scratch > usable / 4)

@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include "llvm/Support/MathExtras.h"
+#include <set>
 
 using namespace mlir;
 using namespace mlir::repro;
@@ -47,9 +48,14 @@ FailureOr<MappingInput> cores::readMappingInput(ModuleOp module,
 }
 
 bool MappedLaunch::isEmpty() const {
-  return llvm::any_of(tiles.getAxes(), [&](unsigned loop) {
-    return tiles.getExtents()[loop] == 0;
-  });
+  auto hasNone = [&](unsigned loop) { return tiles.getExtents()[loop] == 0; };
+  if (llvm::any_of(tiles.getAxes(), hasNone))
+    return true;
+  // A fold of nothing leaves the initial values in its outputs.
+  return isa<FoldOp>(tiles.getBody()) &&
+         llvm::any_of(llvm::seq(tiles.getNumLoops()), hasNone) &&
+         llvm::all_of(tiles.getAccesses(),
+                      [](const KernelAccess &access) { return access.reads; });
 }
 
 /// Calls `add` for each combination of parts, of `sizes` along the axes, of a
@@ -83,11 +89,15 @@ static SmallVector<int64_t> getPieceSizes(const KernelTiles &tiles,
 
 SmallVector<SmallVector<Interval>>
 MappedLaunch::listPieces(ArrayRef<int64_t> partition) const {
+  if (isEmpty())
+    return {};
   return cut(tiles.getWhole(), tiles.getAxes(),
              getPieceSizes(tiles, partition));
 }
 
 int64_t MappedLaunch::countPieces(ArrayRef<int64_t> partition) const {
+  if (isEmpty())
+    return 0;
   int64_t pieces = 1;
   for (auto [loop, size] :
        llvm::zip_equal(tiles.getAxes(), getPieceSizes(tiles, partition)))
@@ -405,61 +415,73 @@ Tiling cores::getTiling(const MappedLaunch &launch, const KernelCost &cost,
   return tiling;
 }
 
+/// The number of tilings of each depth whose halves are considered.
+static constexpr size_t kMostKept = 8;
+
+/// The number of depths without a gain after which the search ends.
+static constexpr int kMostIdle = 2;
+
 Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
                            int64_t numPieces, int64_t budget,
                            const ManyCore &machine) {
   KernelCost cost(launch.tiles, machine);
-  ArrayRef<unsigned> axes = launch.tiles.getAxes();
   auto evaluate = [&](ArrayRef<int64_t> sizes) {
     return getTiling(launch, cost, piece, sizes, numPieces, budget, machine);
   };
+  // Tilings that fit come first, the fastest of them first. Of the others,
+  // those come first that are small for their time.
+  auto isBetter = [&](const Tiling &a, const Tiling &b) {
+    bool fitsA = a.bytes <= budget, fitsB = b.bytes <= budget;
+    if (fitsA != fitsB)
+      return fitsA;
+    if (!fitsA && a.bytes != b.bytes)
+      return double(a.bytes) * a.seconds < double(b.bytes) * b.seconds;
+    return a.seconds < b.seconds;
+  };
   SmallVector<int64_t> sizes;
-  for (unsigned loop : axes)
+  for (unsigned loop : launch.tiles.getAxes())
     sizes.push_back(std::max<int64_t>(piece[loop].size, 1));
-  Tiling current = evaluate(sizes);
-  std::optional<Tiling> best;
-  if (current.bytes <= budget)
-    best = current;
-  // Halves one axis after the other: until the tile fits, the axis that makes
-  // the tile smallest for its time, and then as long as the time gets shorter.
-  while (true) {
-    std::optional<Tiling> next;
-    auto isBetter = [&](const Tiling &a, const Tiling &b) {
-      bool fitsA = a.bytes <= budget, fitsB = b.bytes <= budget;
-      if (fitsA != fitsB)
-        return fitsA;
-      if (!fitsA && a.bytes != b.bytes)
-        return double(a.bytes) * a.seconds < double(b.bytes) * b.seconds;
-      return a.seconds < b.seconds;
-    };
-    for (unsigned axis = 0; axis < axes.size(); ++axis) {
-      if (current.sizes[axis] == 1)
-        continue;
-      SmallVector<int64_t> smaller = current.sizes;
-      smaller[axis] = llvm::divideCeil(smaller[axis], 2);
-      Tiling candidate = evaluate(smaller);
-      if (!next || isBetter(candidate, *next))
-        next = candidate;
-    }
-    if (!next)
+  // A beam search: the next depth halves one more axis of the best tilings.
+  std::vector<Tiling> kept = {evaluate(sizes)};
+  Tiling best = kept.front();
+  for (int idle = 0; idle < kMostIdle;) {
+    std::set<SmallVector<int64_t>> next;
+    for (const Tiling &tiling : kept)
+      for (auto [axis, size] : llvm::enumerate(tiling.sizes)) {
+        if (size == 1)
+          continue;
+        SmallVector<int64_t> smaller = tiling.sizes;
+        smaller[axis] = llvm::divideCeil(size, 2);
+        next.insert(smaller);
+      }
+    if (next.empty())
       break;
-    if (next->bytes <= budget) {
-      if (best && next->seconds >= best->seconds * kLeastGain)
-        break;
-      best = next;
+    kept.clear();
+    for (ArrayRef<int64_t> smaller : next)
+      kept.push_back(evaluate(smaller));
+    llvm::stable_sort(kept, isBetter);
+    kept.resize(std::min(kept.size(), kMostKept));
+    if (best.bytes > budget ||
+        kept.front().seconds < best.seconds * kLeastGain) {
+      best = kept.front();
+      idle = 0;
+    } else {
+      ++idle;
     }
-    current = *next;
   }
-  return best ? *best : current;
+  return best;
 }
 
 //===----------------------------------------------------------------------===//
 // Scratch memory
 //===----------------------------------------------------------------------===//
 
+/// The level of the code that runs on a core. The simulator may run other code,
+/// whose scratch memory is outside of the cores.
+static constexpr char kCoreLevel[] = "thumbv7em";
+
 FailureOr<SmallVector<int64_t>>
-cores::getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
-                       MLIRContext *context) {
+cores::getScratchBytes(ArrayRef<func::FuncOp> functions, MLIRContext *context) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context));
   SmallVector<func::FuncOp> clones;
   for (auto [i, function] : llvm::enumerate(functions)) {
@@ -472,10 +494,10 @@ cores::getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
   PassManager manager(context, ModuleOp::getOperationName());
   manager.enableVerifier(false);
   ReproExpandMatricesOptions matrices;
-  matrices.level = level.str();
+  matrices.level = kCoreLevel;
   manager.addPass(createReproExpandMatrices(matrices));
   ReproExpandKernelsOptions options;
-  options.level = level.str();
+  options.level = kCoreLevel;
   manager.addPass(createReproExpandKernels(options));
   if (failed(manager.run(*module)))
     return failure();

@@ -26,7 +26,7 @@ struct MappedLaunch {
   KernelTiles tiles;
   SmallVector<Place> places; ///< of each access
 
-  /// Whether an axis is empty, so that the launch does nothing.
+  /// Whether the launch does nothing, because one of its loops is empty.
   bool isEmpty() const;
   /// Returns the pieces, each as a range of all loops, row-major in the axes.
   /// Each axis is cut into ranges of equal sizes, apart from the last one.
@@ -113,11 +113,10 @@ double getPieceBytes(const MappedLaunch &launch, unsigned access,
 /// Returns the bytes per second of all channels of the DRAM.
 double getDramBytesPerSecond(const ManyCore &machine);
 
-/// Returns the scratch memory, in bytes, that each tile function needs at a CPU
-/// level. Emits errors of the expansion.
+/// Returns the scratch memory, in bytes, that the code of each tile function
+/// needs in a core. Emits errors of the expansion.
 FailureOr<SmallVector<int64_t>>
-getScratchBytes(ArrayRef<func::FuncOp> functions, StringRef level,
-                MLIRContext *context);
+getScratchBytes(ArrayRef<func::FuncOp> functions, MLIRContext *context);
 
 /// Returns an attribute with `size` numbers, or emits an error that names the
 /// pass that sets it.

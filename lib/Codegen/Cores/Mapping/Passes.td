@@ -14,9 +14,6 @@ class Cores_MapPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   list<Option> machineOptions = [
     Option<"machine", "machine", "std::string", /*default=*/"\"tiny-2x2\"",
            "machine of many cores, or the path of its file">];
-  list<Option> levelOptions = [
-    Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
-           "CPU level of the kernels' code, or the path of a machine file">];
   list<string> kernelDialects = ["::mlir::affine::AffineDialect",
                                  "::mlir::arith::ArithDialect",
                                  "::mlir::LLVM::LLVMDialect",
@@ -76,7 +73,7 @@ def ReproMapTile : Cores_MapPass<"repro-map-tile"> {
     one where two do not fit, and the scratch memory of the kernels fit into the
     data memory of a core.
   }];
-  let options = machineOptions # levelOptions;
+  let options = machineOptions;
   let dependentDialects = kernelDialects;
 }
 
@@ -114,7 +111,7 @@ def ReproMapSchedule : Cores_MapPass<"repro-map-schedule"> {
     (E1) The cores that make checks copy their error words to the arena. All
     cores check these words before the first launch that is `checked`.
   }];
-  let options = machineOptions # levelOptions;
+  let options = machineOptions;
   let dependentDialects = kernelDialects;
 }
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.compilation.cores import Machine, native_description
+from repro_mlir.compilation.cores import Machine, make_description
 
 if TYPE_CHECKING:
     from repro_mlir.program import Program
@@ -68,4 +68,4 @@ def _fits(program: Program, machine: Machine, data_bytes: int) -> bool:
     changed = json.loads(machine.text)
     changed["core"]["data_bytes"]["value"] = data_bytes
     larger = replace(machine, text=json.dumps(changed))
-    return "overflow" not in json.loads(native_description(program.data, larger, untrusted=program.untrusted))
+    return "overflow" not in json.loads(make_description(program.data, larger, untrusted=program.untrusted))

@@ -10,7 +10,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// CHECK: launch.dispatch @kernel_0({{.*}}) {cores.partition = array<i64: 2, 2>, cores.place = array<i64: 0, 1, 3, 2>, cores.tile = array<i64: 2, 2>}
+// CHECK: launch.dispatch @kernel_0({{.*}}) {cores.partition = array<i64: 2, 2>, cores.place = array<i64: 0, 1, 3, 2>, cores.tile = array<i64: 4, 2>}
 
 // PLAN: cores.program at [0, 0]
 // PLAN: cores.program at [1, 0]

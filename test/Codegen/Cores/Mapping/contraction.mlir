@@ -8,19 +8,21 @@
 // CHECK-DAG: #[[C:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
 
 // All tiles share one function.
-// CHECK: func.func private @tile_0(%{{.*}}: memref<2x16xf32> {{.*}}, %{{.*}}: memref<16x2xf32> {{.*}}, %{{.*}}: memref<2x2xf32>
-// CHECK-SAME: cores.cycles
+// CHECK: func.func private @tile_0(%{{.*}}: memref<4x16xf32> {{.*}}, %{{.*}}: memref<16x2xf32> {{.*}}, %{{.*}}: memref<4x2xf32>
+// An fma takes a cycle. It loads each element of X for 2 of them and each of W for 4, and a loop takes 2 cycles for 8:
+// 128 * (1 + 1 / 2 + 1 / 4 + 2 / 8) + 8 to store the results.
+// CHECK-SAME: cores.cycles = 264
 // CHECK: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#[[A]], #[[B]], #[[C]]]
 // CHECK-NOT: @tile_1
 
 // CHECK: cores.plan @main machine "tiny-2x2" states() inputs(%[[X:.*]]: memref<8x16xf32>, %[[W:.*]]: memref<16x12xf32>) outputs(%[[Y:.*]]: memref<8x12xf32>)
-// CHECK: %[[X0:.*]] = launch.view %[[X]][0] : {{.*}} to memref<2x16xf32>
+// CHECK: %[[X0:.*]] = launch.view %[[X]][0] : {{.*}} to memref<4x16xf32>
 // CHECK: %[[W0:.*]] = launch.view %[[W]][0] : {{.*}} to memref<16x2xf32, strided<[12, 1]>>
 // CHECK: %[[W1:.*]] = launch.view %[[W]][8] : {{.*}} to memref<16x2xf32, strided<[12, 1]>>
-// CHECK: %[[Y0:.*]] = launch.view %[[Y]][0] : {{.*}} to memref<2x2xf32, strided<[12, 1]>>
+// CHECK: %[[Y0:.*]] = launch.view %[[Y]][0] : {{.*}} to memref<4x2xf32, strided<[12, 1]>>
 
 // CHECK: cores.program at [0, 0] scratch [65472, 0] error 65472 {
-// CHECK: %[[LX:.*]] = launch.view %{{.*}}[0] : {{.*}} to memref<2x16xf32, #cores.memory<local>>
+// CHECK: %[[LX:.*]] = launch.view %{{.*}}[0] : {{.*}} to memref<4x16xf32, #cores.memory<local>>
 // CHECK-NEXT: %[[CX:.*]] = cores.copy %[[X0]] to %[[LX]]
 // CHECK-NEXT: %[[LW:.*]] = launch.view
 // CHECK-NEXT: %[[CW:.*]] = cores.copy %[[W0]] to %[[LW]]

@@ -5,7 +5,7 @@
 #x = affine_map<(i, k) -> (i, k)>
 #y = affine_map<(i, k) -> (i)>
 func.func @main(%x: tensor<4x40000xf32> {repro.name = "x"}, %a: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
-  // expected-error @+1 {{expected an operation whose smallest tile fits into the 65536 data bytes of a core of 'tiny-2x2': the tile needs 160192 bytes, of which 'x' of type 'memref<4x40000xf32>' takes 160000; use a machine of at least 160192 data bytes a core}}
+  // expected-error @+1 {{expected an operation whose smallest tile fits into the 65536 data bytes of a core of 'tiny-2x2': the tile needs 160448 bytes, of which 'x' of type 'memref<4x40000xf32>' takes 160000; use a machine of at least 160448 data bytes a core}}
   %y = repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
       maps [#x, #y] iterators [parallel, reduction]
       ins(%x : tensor<4x40000xf32>) outs(%a : tensor<4xf32>) {
