@@ -84,9 +84,9 @@ mpi-test: build
 microcontroller-test: microcontroller-environment
 	build/environments/microcontroller/bin/python -m pytest -q -n $(JOBS) test/microcontroller
 
-# Some of these tests; seconds.
+# These tests without training steps of the examples, which take most of the time.
 microcontroller-sample: microcontroller-environment
-	build/environments/microcontroller/bin/python -m pytest -q test/microcontroller -k "test_folds_of_the_catalogue or test_code_that_does_not_fit"
+	build/environments/microcontroller/bin/python -m pytest -q -n $(JOBS) test/microcontroller -k "not test_a_training_step and not test_the_image_trains"
 
 microcontroller-environment: build
 	$(BIN)/python test/environment.py test/microcontroller/requirements.txt build/environments/microcontroller --over

@@ -110,6 +110,15 @@ def test_arithmetic_of_f64(tmp_path: Path) -> None:
     kit.compare(kit.read(case.program), kit.reference(case.program, case.inputs), outcome(case, tmp_path), "thumb")
 
 
+def test_elements_that_two_loop_indices_read(tmp_path: Path) -> None:
+    """Vectors of other processors read such elements once. Here a vector has one lane."""
+    b = Builder()
+    x = b.argument((3, 5), "f32")
+    result = b.generic((3, 9), [(x, "d0, d1 floordiv 2")], "%r0 = arith.addf %x0, %x0 : f32", "f32")[0]
+    case = catalogue.Case("pairs", b.program(result), (np.arange(15, dtype=np.float32).reshape(3, 5),))
+    kit.compare(kit.read(case.program), kit.reference(case.program, case.inputs), outcome(case, tmp_path), "thumb")
+
+
 @pytest.fixture(scope="module")
 def training() -> tuple[Program, list[list[np.ndarray]]]:
     return capture_steps(load_training(str(EXAMPLE)), 3)

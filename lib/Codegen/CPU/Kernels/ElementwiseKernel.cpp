@@ -257,11 +257,11 @@ bool ElementwiseKernel::isContiguous(unsigned input, unsigned loop) const {
 
 Value ElementwiseKernel::loadPairs(const Access &access, Type element,
                                    Value offset, int64_t lanes, LaneMask mask) {
+  int64_t pairs = llvm::divideCeil(lanes, 2);
   LaneMask half;
   if (mask)
-    half = b.getMask(b.div(b.add(mask.count, 1), 2), lanes / 2);
-  Value loaded =
-      b.loadVector(access.buffer, element, offset, 1, lanes / 2, half);
+    half = b.getMask(b.div(b.add(mask.count, 1), 2), pairs);
+  Value loaded = b.loadVector(access.buffer, element, offset, 1, pairs, half);
   SmallVector<int64_t> positions;
   for (int64_t lane = 0; lane < lanes; ++lane)
     positions.push_back(lane / 2);

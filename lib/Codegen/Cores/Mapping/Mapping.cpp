@@ -48,14 +48,9 @@ FailureOr<MappingInput> cores::readMappingInput(ModuleOp module,
 }
 
 bool MappedLaunch::isEmpty() const {
-  auto hasNone = [&](unsigned loop) { return tiles.getExtents()[loop] == 0; };
-  if (llvm::any_of(tiles.getAxes(), hasNone))
-    return true;
-  // A fold of nothing leaves the initial values in its outputs.
-  return isa<FoldOp>(tiles.getBody()) &&
-         llvm::any_of(llvm::seq(tiles.getNumLoops()), hasNone) &&
-         llvm::all_of(tiles.getAccesses(),
-                      [](const KernelAccess &access) { return access.reads; });
+  return llvm::any_of(tiles.getAxes(), [&](unsigned loop) {
+    return tiles.getExtents()[loop] == 0;
+  });
 }
 
 /// Calls `add` for each combination of parts, of `sizes` along the axes, of a
@@ -89,15 +84,11 @@ static SmallVector<int64_t> getPieceSizes(const KernelTiles &tiles,
 
 SmallVector<SmallVector<Interval>>
 MappedLaunch::listPieces(ArrayRef<int64_t> partition) const {
-  if (isEmpty())
-    return {};
   return cut(tiles.getWhole(), tiles.getAxes(),
              getPieceSizes(tiles, partition));
 }
 
 int64_t MappedLaunch::countPieces(ArrayRef<int64_t> partition) const {
-  if (isEmpty())
-    return 0;
   int64_t pieces = 1;
   for (auto [loop, size] :
        llvm::zip_equal(tiles.getAxes(), getPieceSizes(tiles, partition)))

@@ -26,7 +26,7 @@ struct MappedLaunch {
   KernelTiles tiles;
   SmallVector<Place> places; ///< of each access
 
-  /// Whether the launch does nothing, because one of its loops is empty.
+  /// Whether an axis is empty, so that the launch does nothing.
   bool isEmpty() const;
   /// Returns the pieces, each as a range of all loops, row-major in the axes.
   /// Each axis is cut into ranges of equal sizes, apart from the last one.
