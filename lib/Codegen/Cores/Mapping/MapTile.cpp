@@ -179,10 +179,11 @@ void MapTile::runOnOperation() {
   auto shrink = [&](Choice &choice, int64_t budget) {
     Tiling smaller = chooseTiling(*choice.launch, choice.piece,
                                   choice.numPieces, budget, description);
-    if (smaller.sizes == choice.tiling.sizes)
+    if (smaller.bytes >= choice.tiling.bytes)
       return false;
+    if (smaller.sizes != choice.tiling.sizes)
+      choice.scratch.reset();
     choice.tiling = std::move(smaller);
-    choice.scratch.reset();
     return true;
   };
   for (bool changed = true; changed && rounds < kMostRounds; ++rounds) {
