@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pipelines `cores-map` and `cores-lower`, and the driver that
-// compiles a program with them: map a canonical program onto a machine of many
-// cores with small memories, without changing a bit of a result.
+// Pipelines `cores-map` and `cores-lower`, and the driver that compiles a
+// program with them: map a canonical program onto a machine of many cores with
+// small memories, without changing a bit of a result.
 //
 //===----------------------------------------------------------------------===//
 

@@ -145,7 +145,7 @@ READ_TOO = "cores.run @kernel(read|write %x) : memref<4xi64, #cores.memory<local
         ),
         (
             cores(attributes=WORK.replace("bytes = 0", "bytes = 64")),
-            ["--cores-to-plan"],
+            ["--cores-to-plan", "--level=thumbv7em"],
             "operation 0 runs a kernel with 64 bytes of scratch memory, of 0",
         ),
         (TOO_WIDE, ["--launch-to-plan"], "expected a grid, a block and shared memory of sizes below 2^31"),

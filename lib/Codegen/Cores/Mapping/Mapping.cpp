@@ -419,8 +419,8 @@ Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
   auto evaluate = [&](ArrayRef<int64_t> sizes) {
     return getTiling(launch, cost, piece, sizes, numPieces, budget, machine);
   };
-  // Tilings that fit come first, the fastest of them first. Of the others,
-  // those come first that are small for their time.
+  // Tilings that fit come first, the fastest of them first. Tilings that do not
+  // fit are ordered by the product of their bytes and their time.
   auto isBetter = [&](const Tiling &a, const Tiling &b) {
     bool fitsA = a.bytes <= budget, fitsB = b.bytes <= budget;
     if (fitsA != fitsB)
