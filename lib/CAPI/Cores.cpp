@@ -49,8 +49,7 @@ MlirLogicalResult reproCoresCompile(MlirModule module,
   if (failed(level))
     return wrap(op.emitError(error));
   return makeText(callback, userData, [&] {
-    return compileForCores(op, unwrap(machineName), *level, jobs,
-                           timing);
+    return compileForCores(op, unwrap(machineName), *level, jobs, timing);
   });
 }
 

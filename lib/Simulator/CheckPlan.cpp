@@ -149,8 +149,8 @@ Error ProgramChecker::visit(const Run &run) {
     parts.push_back({"buffer " + number(i), run.offsets[i],
                      kernel.buffers[i].bytes,
                      bool(kernel.buffers[i].access & writeAccess)});
-  parts.push_back(
-      {"the scratch memory", program.scratchOffset, program.scratchBytes, true});
+  parts.push_back({"the scratch memory", program.scratchOffset,
+                   program.scratchBytes, true});
   parts.push_back({"the error word", program.errorOffset, wordBytes, true});
   for (size_t i = 0; i < parts.size(); ++i)
     for (size_t k = 0; k < i; ++k)

@@ -171,7 +171,7 @@ private:
   std::vector<Flow> flows;
   std::unique_ptr<char, FreeMemory> arena;
   std::unique_ptr<char, FreeMemory> scratch; ///< of the simulator's kernels
-  std::vector<AccessChecker> accesses; ///< states, inputs, outputs, arena
+  std::vector<AccessChecker> accesses;       ///< states, inputs, outputs, arena
   /// The first byte of each state, input, output, the arena and the constants
   /// in the DRAM.
   std::vector<uint64_t> addresses;

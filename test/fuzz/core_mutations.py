@@ -31,7 +31,6 @@ import core_plans
 import forked
 from core_changes import CHANGES, Plan
 from repro_mlir import ir
-from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cores import read_machine

@@ -211,8 +211,7 @@ LogicalResult Scheduler::createFunctions() {
   SmallVector<func::FuncOp> all;
   for (OwningOpRef<func::FuncOp> &function : created)
     all.push_back(*function);
-  FailureOr<SmallVector<int64_t>> bytes =
-      getScratchBytes(all, context);
+  FailureOr<SmallVector<int64_t>> bytes = getScratchBytes(all, context);
   if (failed(bytes))
     return failure();
   DenseMap<Operation *, int64_t> scratchOf;

@@ -92,8 +92,7 @@ static LogicalResult addScratch(ArrayRef<Choice *> choices,
       open.push_back(choice);
     }
   }
-  FailureOr<SmallVector<int64_t>> bytes =
-      getScratchBytes(functions, context);
+  FailureOr<SmallVector<int64_t>> bytes = getScratchBytes(functions, context);
   if (failed(bytes))
     return failure();
   for (auto [choice, scratch] : llvm::zip_equal(open, *bytes))
