@@ -36,9 +36,8 @@ Network::Point Network::getChannelRouter(unsigned channel) const {
 }
 
 unsigned Network::findChannel(uint64_t address) const {
-  uint64_t perChip = machine.channels.size();
-  uint64_t chip = address / machine.dramBytes;
-  return unsigned(chip * perChip + address / machine.interleaveBytes % perChip);
+  uint64_t all = machine.channels.size() * uint64_t(machine.getChips());
+  return unsigned(address / uint64_t(machine.interleaveBytes) % all);
 }
 
 Network::Point Network::getChipOf(Point router) const {

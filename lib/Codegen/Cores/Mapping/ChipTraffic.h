@@ -11,7 +11,8 @@
 #include "DramLayout.h"
 #include "Target/ManyCore.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include <array>
+#include <vector>
 
 namespace mlir::repro::cores {
 
@@ -19,7 +20,7 @@ namespace mlir::repro::cores {
 /// chip, and the least time that they need.
 class ChipTraffic {
 public:
-  explicit ChipTraffic(const ManyCore &machine) : machine(machine) {}
+  explicit ChipTraffic(const ManyCore &machine);
 
   /// Adds bytes of a tensor that the cores of a chip read or write. They come
   /// from all parts of the tensor.
@@ -34,9 +35,18 @@ public:
   double getLinkSeconds() const;
 
 private:
+  void addAll(int64_t chip, double bytes, bool reads);
+  void addPart(int64_t home, int64_t chip, double bytes, bool reads);
+  std::array<int64_t, 2> getPoint(int64_t chip) const;
+
   const ManyCore &machine;
-  llvm::DenseMap<std::pair<int64_t, int64_t>, double> bytes; ///< (from, to)
-  llvm::DenseMap<int64_t, double> dram;                      ///< by chip
+  std::array<int64_t, 2> extents; ///< the columns and the rows of chips
+  std::vector<double> dram;       ///< by chip
+  std::vector<double> out, in;    ///< by chip, over its links
+  double outOfAll = 0, inOfAll = 0; ///< over the links of each chip
+  double dramOfAll = 0;             ///< of each chip
+  /// By axis, by direction (ascending first), and by cut.
+  std::array<std::array<std::vector<double>, 2>, 2> cuts;
 };
 
 } // namespace mlir::repro::cores

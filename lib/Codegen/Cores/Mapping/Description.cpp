@@ -370,7 +370,6 @@ FailureOr<std::string> Describer::describe() {
           json.attribute("kind", tensor.kind);
           json.attribute("bytes", tensor.bytes);
           json.attribute("address", tensor.address);
-          json.attribute("chip", tensor.address / machine.dramBytes);
         });
     });
     json.attributeArray("launches", [&] {

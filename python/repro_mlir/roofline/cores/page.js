@@ -174,5 +174,5 @@ table($("phases"), [
 ], [...D.phases].sort((a, b) => b.seconds - a.seconds));
 table($("tensors"), [
   {title: "tensor", value: row => row.name || "\u2013"}, {title: "kind", value: row => row.kind},
-  count("bytes", "bytes"), count("address", "address"), count("chip", "chip"),
+  count("bytes", "bytes"), count("address", "address"),
 ], [...D.tensors].sort((a, b) => b.bytes - a.bytes));

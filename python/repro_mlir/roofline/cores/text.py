@@ -95,11 +95,11 @@ def _simulated_lines(report: Names[str, Any]) -> list[str]:
 
 def _tensor_lines(data: Names[str, Any], most: int) -> list[str]:
     tensors = sorted(data["tensors"], key=lambda each: -each["bytes"])
-    rows: list[tuple[str, ...]] = [("tensor", "kind", "bytes", "address", "chip")]
+    rows: list[tuple[str, ...]] = [("tensor", "kind", "bytes", "address")]
     for each in tensors[:most]:
         name = each["name"] or f"({_PLURALS[each['kind']]})"
-        rows.append((name, each["kind"], f"{each['bytes']:,}", f"{each['address']:,}", str(each["chip"])))
-    lines = _table(rows, "<<>>>")
+        rows.append((name, each["kind"], f"{each['bytes']:,}", f"{each['address']:,}"))
+    lines = _table(rows, "<<>>")
     if len(tensors) > most:
         lines.append(f"{len(tensors) - most:,} others")
     return lines
