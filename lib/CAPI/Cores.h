@@ -26,7 +26,7 @@ MLIR_CAPI_EXPORTED MlirLogicalResult reproCoresCompile(
 
 /** Maps a canonical program onto a machine, and passes a description of the
  * mapping as JSON (docs/guides/many-cores.md) to `callback`, without making the
- * programs of the cores. The arguments are those of reproCoresCompile. */
+ * programs of the cores. `machine` is as for reproCoresCompile. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproCoresDescribe(MlirModule module, MlirStringRef machine,
                    MlirStringCallback callback, void *userData);

@@ -40,9 +40,9 @@ void buildCoresLowerPipeline(OpPassManager &manager, const Level &level);
 
 /// Compiles a copy of a canonical program to the bytes of a core plan
 /// (docs/reference/core-plan.md). The kernels' code is for `level`, on which
-/// nothing else of the plan depends. Errors are emitted as diagnostics. Up to
-/// `jobs` threads generate code. With `timing`, the time of each pass is
-/// printed to stderr.
+/// only the code, its sizes and its work items depend. Errors are emitted as
+/// diagnostics. Up to `jobs` threads generate code. With `timing`, the time of
+/// each pass is printed to stderr.
 FailureOr<std::string> compileForCores(ModuleOp canonical, StringRef machine,
                                        const Level &level, unsigned jobs,
                                        bool timing);

@@ -69,7 +69,7 @@ struct KernelBuffer {
 struct TileKernel {
   std::string name;
   uint64_t items = 0;        ///< the work items [0, items) of a run
-  uint64_t scratchBytes = 0; ///< aligned to 64 bytes
+  uint64_t scratchBytes = 0; ///< of this code, aligned to 64 bytes
   uint64_t codeBytes = 0;    ///< in the core; 0 if the code is for the host
   uint64_t cycles = 0;       ///< predicted for a run of all items
   bool hasChecks = false; ///< whether the kernel may write the error word (E1)

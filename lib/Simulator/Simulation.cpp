@@ -85,7 +85,7 @@ Simulation::Simulation(const CorePlan &plan,
   }
 }
 
-/// The time between two questions whether a step is interrupted.
+/// The time between two calls of `isInterrupted`.
 static constexpr std::chrono::milliseconds kBetweenQuestions(20);
 
 Outcome Simulation::run(const std::function<bool()> &isInterrupted,

@@ -110,7 +110,7 @@ class CorePlan:
         return {each.kernel for each in program.operations if isinstance(each, Run)}
 
     def same_mapping(self, other: CorePlan) -> bool:
-        """Whether two plans differ at most in the level and the code of the kernels."""
+        """Whether two plans differ at most in the level and the code of the kernels, with its work items and sizes."""
         plain = [
             dataclasses.replace(
                 plan,

@@ -26,7 +26,6 @@ import numpy as np
 import repro_mlir
 import torch
 from core_plan import Run
-from repro_mlir._mlir_libs import _repro
 from repro_mlir.bundle.writer import capture_steps
 from repro_mlir.compilation import cores, microcontroller
 from repro_mlir.frontends.torch.capture.inference import capture_inference
@@ -156,12 +155,12 @@ def kernel_rows() -> Iterator[str]:
     program, (inputs,) = capture_steps(training, 1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "machine.json"
-        description = json.loads(_repro.many_core_text("tiny-2x2"))
-        description["cycles"] = json.loads(_repro.many_core_text("cortex-m4f"))["cycles"]
+        description = json.loads(cores.read_machine("tiny-2x2").text)
+        description["cycles"] = json.loads(cores.read_machine("cortex-m4f").text)["cycles"]
         for name, size in (("data_bytes", 94208), ("code_bytes", 131072)):
             description["core"][name] = {"value": size, "source": "assumption: for a measurement"}
         file.write_text(json.dumps(description))
-        machine = ThumbMachine(cores.compile(program.data, str(file), "thumbv7em"), Path(folder), counts=True)
+        machine = ThumbMachine(cores.compile(program.data, cores.read_machine(str(file)), "thumbv7em"), Path(folder), counts=True)
     machine.states = [value.copy() for value in program.initial]
     machine.outputs = [kind.empty() for kind in program.outputs]
     machine.step(inputs, seed=0)

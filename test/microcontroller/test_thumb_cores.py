@@ -4,7 +4,6 @@
 """Core plans with Thumb kernels compute the bits of the simulator, in Unicorn."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import core_plan
@@ -14,6 +13,7 @@ from core_plan import Acquire, Check, Copy, Release, Run, Send
 from repro_mlir.base.errors import CompileError, StepFailed
 from repro_mlir.bundle.writer import capture_steps
 from repro_mlir.compilation import cores
+from repro_mlir.compilation.cores import read_machine
 from repro_mlir.compilation.cpu import native_level
 from repro_mlir.execute.cores import CoresBackend
 from repro_mlir.frontends.torch.scripts import load_training
@@ -22,37 +22,31 @@ from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.steps import StepInterpreter
 from support import catalogue, kit
 from support.builder import Builder
+from support.cores import machine
 from thumb_cores import CheckFailed, ThumbMachine
 
 ROOT = Path(__file__).parents[2]
 LEVEL = "thumbv7em"
 
 
-def machine(folder: Path, **sizes: int) -> str:
-    """Writes the file of a machine with four cores of other sizes; returns its path."""
-    core = {name: {"value": value, "source": "assumption: a core for tests"} for name, value in sizes.items()}
-    path = folder / "machine.json"
-    path.write_text(json.dumps({"kind": "cores", "extends": "tiny-2x2", "core": core}))
-    return str(path)
-
-
 def compare(
-    program: bytes, file: str, folder: Path, states: list[np.ndarray], inputs: list[np.ndarray], seed: int = 1
+    program: bytes, folder: Path, states: list[np.ndarray], inputs: list[np.ndarray], seed: int = 1
 ) -> ThumbMachine:
-    """Runs a step of one mapping as host code in the simulator and as Thumb code, and compares events and bits."""
-    host = cores.compile(program, file, native_level())
-    thumb = cores.compile(program, file, LEVEL)
+    """Runs a step of one mapping onto four cores, as host code in the simulator and as Thumb code, and compares events
+    and bits."""
+    four = read_machine(machine(folder, core={"data_bytes": 262144, "code_bytes": 131072}))
+    host, thumb = (cores.compile(program, four, level) for level in (native_level(), LEVEL))
     assert core_plan.read(host).same_mapping(core_plan.read(thumb))
     simulated = CoresBackend(host)
     simulated.timeline = True
     expected = [kind.empty() for kind in simulated.outputs]
-    simulated.load(states)
+    after = [np.array(state, order="C") for state in states]
     message = ""
     try:
-        simulated.step(inputs, expected)
+        simulated.run(after, inputs, expected)
     except StepFailed as error:
         message = str(error)
-    found = ThumbMachine(thumb, folder, counts=True)
+    found = ThumbMachine(thumb, folder / "made", counts=True)
     found.states = [np.array(state, order="C") for state in states]
     found.outputs = [kind.empty() for kind in simulated.outputs]
     try:
@@ -62,8 +56,6 @@ def compare(
         assert [value.tobytes() for value in found.states] == [value.tobytes() for value in states], "(E1)"
         return found
     assert not message
-    after = [kind.empty() for kind in simulated.states]
-    simulated.store(after)
     assert [value.tobytes() for value in found.states] == [value.tobytes() for value in after]
     assert [value.tobytes() for value in found.outputs] == [value.tobytes() for value in expected]
     compare_events(found, simulated.report["timeline"])
@@ -92,9 +84,8 @@ def training(path: str, batch: int) -> tuple[Program, list[list[np.ndarray]]]:
 def test_a_training_step(tmp_path: Path) -> None:
     """A step of digits_cnn on four cores. Without REPRO_TESTS=all, the batch is small."""
     program, (inputs,) = training("digits_cnn.py", 64 if kit.EVERYTHING else 2)
-    file = machine(tmp_path, data_bytes=262144, code_bytes=131072)
     states = [value.copy() for value in program.initial]
-    found = compare(program.data, file, tmp_path / "made", states, inputs)
+    found = compare(program.data, tmp_path, states, inputs)
     outputs = [kind.empty() for kind in program.outputs]
     StepInterpreter(program.data).run(states, inputs, outputs)
     assert [value.tobytes() for value in (*found.states, *found.outputs)] == [
@@ -120,8 +111,7 @@ def test_folds_of_the_catalogue(case: catalogue.Case, tmp_path: Path) -> None:
     known = kit.read(case.program)
     assert known.num_state == 0
     arrays = [kit.public(array, kind) for array, kind in zip(case.inputs, known.body.argument_types, strict=True)]
-    file = machine(tmp_path, data_bytes=262144, code_bytes=131072)
-    found = compare(to_bytes(case.program), file, tmp_path / "made", [], arrays, seed=2)
+    found = compare(to_bytes(case.program), tmp_path, [], arrays, seed=2)
     results = [kit.bits(value, kind) for value, kind in zip(found.outputs, known.result_types, strict=True)]
     kit.compare(known, kit.reference(case.program, case.inputs), results, "thumb cores")
 
@@ -132,10 +122,13 @@ def test_code_that_does_not_fit(tmp_path: Path) -> None:
     x = b.argument((8,), "f32")
     bodies = [f"%r0 = repro.{name} %x0 : f32" for name in ("exp", "sin", "log")]
     data = to_bytes(b.program(*(b.elementwise(body, x, element="f32") for body in bodies)))
-    plan = core_plan.read(cores.compile(data, machine(tmp_path, code_bytes=65536), LEVEL))
-    needed = max(program.code for program in plan.programs)
+
+    def compile(code_bytes: int) -> bytes:
+        return cores.compile(data, read_machine(machine(tmp_path, core={"code_bytes": code_bytes})), LEVEL)
+
+    needed = max(program.code for program in core_plan.read(compile(65536)).programs)
     assert needed > 1024
-    cores.compile(data, machine(tmp_path, code_bytes=needed), LEVEL)
+    compile(needed)
     message = rf"expected code that fits into the {needed - 1} code bytes .* need {needed} bytes for {LEVEL}, and the "
     with pytest.raises(CompileError, match=rf"{message}largest are 'tile_\d+' with \d+"):
-        cores.compile(data, machine(tmp_path, code_bytes=needed - 1), LEVEL)
+        compile(needed - 1)

@@ -34,6 +34,8 @@ SECTIONS {
   /DISCARD/ : { *(.ARM.exidx*) *(.ARM.attributes) *(.comment) *(.note*) }
 }
 """
+_ROUTINE_BYTES = 4
+"""The bytes of the routine of the array."""
 
 
 class CheckFailed(Exception):
@@ -94,7 +96,7 @@ class Core:
     def _processor(self) -> unicorn.Uc:
         cpu = processor()
         code = -(-self._plan.machine["core"]["code_bytes"]["value"] // _PAGE) * _PAGE
-        assert len(self._image) <= code
+        assert len(self._image) - _ROUTINE_BYTES <= self._program.code <= code
         cpu.mem_map(CODE, code, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC)
         cpu.mem_write(CODE, self._image)
         data = np.frombuffer(self._pages, np.uint8)

@@ -74,7 +74,9 @@ def Cores_Dialect : Dialect {
     Attributes of launch plans, which `repro-map-tile` sets:
 
     - `cores.scratch`: the largest number of bytes of scratch memory that a tile
-      needs.
+      needs. On the function of a tile, which `repro-map-schedule` creates, the
+      number that this tile needs. The numbers are those of the code for a core;
+      the simulator's own code has scratch memory outside of the cores.
 
     Attributes of modules, which `repro-map-tile` sets if it fails:
 

@@ -120,8 +120,8 @@ def Cores_ProgramOp : Cores_Op<"program", [
   let description = [{
     The core has the given column and row. The argument of the body is the core's
     data memory, from its first byte on. `scratch` is the offset and the number
-    of the bytes that kernels use as scratch memory; the offset is a multiple of
-    64. `error` is the offset of the word in which kernels store the number of a
+    of the bytes that the code of a core uses as scratch memory; the offset is a
+    multiple of 64. `error` is the offset of the word in which kernels store the number of a
     failed check (E1), plus 1.
 
     The body is a straight line of operations of this dialect and of
@@ -239,7 +239,7 @@ def Cores_RunOp : Cores_Op<"run", [
     Runs all work items of the kernel. The kernel gets the buffers, which have no
     gaps between their elements, as its first arguments. Their types are those of
     the kernel's arguments, except for the memory space. The program provides
-    scratch memory and the error word. Each buffer has the word `read`, `write`
+    the scratch memory of the core's code and the error word. Each buffer has the word `read`, `write`
     or `read|write` before it, as the kernel's `launch.access` of the argument
     says. The example of `cores.plan` contains runs.
   }];

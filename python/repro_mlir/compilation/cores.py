@@ -69,8 +69,8 @@ def compile(
 
     Args:
         program: as for `cpu.module_of`.
-        level: the CPU level of the kernels' code, as for `cpu.compile`, or "thumbv7em" for a Cortex-M4F. Nothing
-            else of the plan depends on it.
+        level: the CPU level of the kernels' code, as for `cpu.compile`, or "thumbv7em" for a Cortex-M4F. Only the
+            code, its sizes and its numbers of work items depend on it.
         jobs: the number of compiler threads, by default one per processor. The plan does not depend on it.
         timing: whether to print the time of each pass to stderr.
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from repro_mlir.base.errors import CompileError, ReproError, StepFailed
 from repro_mlir.base.numerics.tensors import TensorType, start_of
 from repro_mlir.base.printing import printable
 from repro_mlir.base.progress import working
+from repro_mlir.base.signals import deferred_signals
 from repro_mlir.compilation.cores import Machine, cached_compile
 from repro_mlir.compilation.cpu import native_level
 from repro_mlir.execute.backend import Backend
@@ -42,6 +45,8 @@ class CoresBackend(Backend):
         self.timeline = False
         """Whether the reports of further steps contain a timeline."""
         self._report = ""
+        self._thread: int | None = None
+        """The thread that runs a step."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -53,17 +58,23 @@ class CoresBackend(Backend):
         return report
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        if self._thread == threading.get_ident():
+            raise ReproError("expected no other step of this executable: a handler of a signal has interrupted one")
         # A signal can interrupt the simulation, which then leaves undefined values in its DRAM.
         results = [array.copy() for array in states]
         addresses = [start_of(array) for array in (*results, *inputs, *outputs)]
+        self._thread = threading.get_ident()
         try:
             self._report = self._loaded.run(addresses, self.timeline)
         except RuntimeError as error:
             raise StepFailed(str(error)) from None
         except ValueError as error:
             raise ReproError(f"the core plan is wrong: {error}") from None
-        for array, value in zip(states, results, strict=True):
-            array[...] = value
+        finally:
+            self._thread = None
+        with deferred_signals():
+            for array, value in zip(states, results, strict=True):
+                array[...] = value
 
 
 def compile_for(program: Program, machine: Machine) -> CoresBackend:
@@ -73,9 +84,8 @@ def compile_for(program: Program, machine: Machine) -> CoresBackend:
       ReproError: the program cannot be mapped onto the machine, or the simulator cannot load the plan.
     """
     target = f"cores:{machine.name}"
-    pipeline = f"builtin.module(cores-map{{machine={machine.name}}},cores-lower{{level={native_level()}}})"
-    if not program.untrusted:
-        debugging.dump_pipeline(program.data, pipeline, Path(machine.name).stem)
+    if debugging.is_dumping() and not program.untrusted:
+        _dump(program, machine)
     try:
         with working(f"mapping onto {machine.name}"):
             plan = cached_compile(program.data, machine, untrusted=program.untrusted)
@@ -88,3 +98,12 @@ def compile_for(program: Program, machine: Machine) -> CoresBackend:
     found = {"state": backend.states, "input": backend.inputs, "output": backend.outputs}
     check_signature(target, found.__getitem__, program)
     return backend
+
+
+def _dump(program: Program, machine: Machine) -> None:
+    with tempfile.TemporaryDirectory(prefix="repro-") as folder:
+        # The path of the machine's own file may contain characters that end an option of a pass.
+        file = Path(folder) / "machine.json"
+        file.write_text(machine.text, encoding="utf-8")
+        pipeline = f"builtin.module(cores-map{{machine={file}}},cores-lower{{level={native_level()}}})"
+        debugging.dump_pipeline(program.data, pipeline, Path(machine.name).stem)

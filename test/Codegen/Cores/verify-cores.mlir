@@ -500,6 +500,23 @@ cores.plan @main machine "tiny-2x2" states(%s: memref<8x8xf32>) inputs(%x: memre
 
 // -----
 
+// A kernel needs more scratch memory than the program has.
+
+#local = #cores.memory<local>
+func.func private @add(memref<4xf32> {launch.access = #launch<access read>}, memref<4xf32> {launch.access = #launch<access read|write>}, memref<?xi8>, memref<1xi64>, index, index) attributes {cores.scratch = 128 : i64}
+
+cores.plan @main machine "tiny-2x2" states(%s: memref<8x8xf32>) inputs(%x: memref<4xf32>) outputs() arena(%a: memref<256xi8>) messages [] {
+  cores.program at [0, 0] scratch [512, 64] error 1016 {
+  ^bb0(%local: memref<1024xi8, #local>):
+    %l0 = launch.view %local[0] : memref<1024xi8, #local> to memref<4xf32, #local>
+    %l32 = launch.view %local[32] : memref<1024xi8, #local> to memref<4xf32, #local>
+    // expected-error @+1 {{runs 'add' with 128 bytes of scratch memory, but the program has 64}}
+    cores.run @add(read %l0, read|write %l32) : memref<4xf32, #local>, memref<4xf32, #local>
+  }
+}
+
+// -----
+
 // A copy to bytes that it reads.
 
 #local = #cores.memory<local>

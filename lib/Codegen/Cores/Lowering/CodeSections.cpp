@@ -12,6 +12,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
@@ -28,7 +29,8 @@ llvm::Error CodeSections::add(llvm::StringRef object) {
   llvm::DenseMap<uint64_t, unsigned> numbers;
   for (const llvm::object::SectionRef &section : elf->sections()) {
     numbers[section.getIndex()] = this->sections.size();
-    this->sections.push_back({section.getSize(), {}, {}});
+    this->sections.push_back(
+        {section.getSize(), section.getAlignment().value(), {}, {}});
   }
   // Calls `use` with the flags, the name and the section of a symbol.
   auto visit = [&](const SymbolRef &symbol, auto use) -> llvm::Error {
@@ -95,12 +97,16 @@ uint64_t CodeSections::getBytes(llvm::ArrayRef<llvm::StringRef> kernels) const {
   };
   for (llvm::StringRef kernel : kernels)
     needSymbol(getEntryName(kernel));
-  uint64_t bytes = 0;
+  uint64_t alignment = 1;
   while (!open.empty()) {
     const Section &section = sections[open.pop_back_val()];
-    bytes += section.bytes;
+    alignment = std::max(alignment, section.alignment);
     llvm::for_each(section.sections, need);
     llvm::for_each(section.symbols, needSymbol);
   }
+  // A linker may place the sections in any order.
+  uint64_t bytes = 0;
+  for (unsigned section : isNeeded.set_bits())
+    bytes += llvm::alignTo(sections[section].bytes, alignment);
   return bytes;
 }

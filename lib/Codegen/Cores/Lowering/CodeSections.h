@@ -22,12 +22,13 @@ public:
   /// counts.
   llvm::Error add(llvm::StringRef object);
 
-  /// Returns the number of bytes of all sections that these kernels need.
+  /// Returns the number of bytes of all sections that these kernels need, each
+  /// with the padding after it.
   uint64_t getBytes(llvm::ArrayRef<llvm::StringRef> kernels) const;
 
 private:
   struct Section {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, alignment = 1;
     llvm::SmallVector<unsigned> sections;   ///< needed ones of its object
     llvm::SmallVector<std::string> symbols; ///< needed ones of any object
   };

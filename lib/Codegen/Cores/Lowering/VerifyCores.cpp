@@ -515,6 +515,12 @@ LogicalResult PlanVerifier::accessRun(RunOp op, unsigned program) {
       return failure();
   }
   ProgramOp owner = programs[program].op;
+  auto scratch = CoresDialect::ScratchAttrHelper(op.getContext()).getAttr(kernel);
+  if (scratch && scratch.getInt() > owner.getScratchBytes())
+    return op.emitOpError("runs '")
+           << op.getKernel() << "' with " << scratch.getInt()
+           << " bytes of scratch memory, but the program has "
+           << owner.getScratchBytes();
   if (failed(accessLocal(program,
                          StridedBytes::getRange(owner.getScratchOffset(),
                                                 owner.getScratchBytes()),

@@ -21,8 +21,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cores;
 
-/// The numbers of f64 operations that a correctly rounded function takes, and
-/// an inverse square root.
+/// The numbers of f64 operations of a correctly rounded function, and of an
+/// inverse square root.
 static constexpr double kFunctionOperations = 80, kRootOperations = 30;
 
 /// The extent of a tile of results that a contraction keeps in registers. An

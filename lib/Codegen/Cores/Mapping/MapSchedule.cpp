@@ -217,6 +217,8 @@ LogicalResult Scheduler::createFunctions() {
   DenseMap<Operation *, int64_t> scratchOf;
   for (auto [function, count] : llvm::zip_equal(all, *bytes)) {
     scratchOf[function] = llvm::alignTo(count, 64);
+    CoresDialect::ScratchAttrHelper(context).setAttr(
+        function, Builder(context).getI64IntegerAttr(scratchOf[function]));
     scratch = std::max(scratch, scratchOf[function]);
   }
   for (auto &[kernel, list] : functions)

@@ -70,8 +70,8 @@ def ReproMapTile : Cores_MapPass<"repro-map-tile"> {
   let description = [{
     Sets `cores.tile` of each launch: the extents of a tile along the parallel
     loops of its kernel. Two of each buffer that changes from tile to tile, or
-    one where two do not fit, and the scratch memory of the kernels fit into the
-    data memory of a core.
+    one where two do not fit, and the scratch memory of the kernels' code for a
+    core fit into the data memory of a core.
   }];
   let options = machineOptions;
   let dependentDialects = kernelDialects;

@@ -91,10 +91,11 @@ bool TileRuns::isFunctionOf(func::FuncOp function, const Run &run) {
       return true;
   OwningOpRef<func::FuncOp> expected =
       tiles.createTile(run.tile, function.getSymName());
-  // The predicted cycles change no result.
-  CoresDialect::CyclesAttrHelper cycles(function.getContext());
-  if (IntegerAttr predicted = cycles.getAttr(function))
-    cycles.setAttr(*expected, predicted);
+  // The predicted cycles and the size of the scratch memory change no result.
+  for (StringRef name : {CoresDialect::CyclesAttrHelper::getNameStr(),
+                         CoresDialect::ScratchAttrHelper::getNameStr()})
+    if (Attribute attr = function->getAttr(name))
+      expected.get()->setAttr(name, attr);
   if (!OperationEquivalence::isEquivalentTo(
           function, *expected, OperationEquivalence::IgnoreLocations))
     return false;

@@ -82,9 +82,16 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == ScratchAttrHelper::getNameStr()) {
     auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
     if (!bytes || !bytes.getType().isSignlessInteger(64) ||
-        bytes.getInt() < 0 || !isa<launch::PlanOp>(op))
+        bytes.getInt() < 0 || !isa<launch::PlanOp, FunctionOpInterface>(op))
       return op->emitOpError("expected cores.scratch to be a number of 64 bits "
-                             "of a launch plan that is at least 0");
+                             "of a launch plan or a kernel function that is "
+                             "at least 0");
+    return success();
+  }
+  if (attr.getName() == OverflowAttrHelper::getNameStr()) {
+    if (!isa<StringAttr>(attr.getValue()) || !isa<ModuleOp>(op))
+      return op->emitOpError("expected cores.overflow to be a string of a "
+                             "module");
     return success();
   }
   if (attr.getName() == MatrixAttrHelper::getNameStr()) {

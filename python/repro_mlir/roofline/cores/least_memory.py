@@ -67,5 +67,5 @@ def _fits(program: Program, machine: Machine, data_bytes: int) -> bool:
     """Whether the tiles of a step fit onto a machine with another data memory of its cores."""
     changed = json.loads(machine.text)
     changed["core"]["data_bytes"]["value"] = data_bytes
-    larger = replace(machine, text=json.dumps(changed))
+    larger = replace(machine, text=json.dumps(changed, separators=(",", ":"), ensure_ascii=False))
     return "overflow" not in json.loads(make_description(program.data, larger, untrusted=program.untrusted))
