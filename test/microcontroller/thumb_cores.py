@@ -34,8 +34,8 @@ SECTIONS {
   /DISCARD/ : { *(.ARM.exidx*) *(.ARM.attributes) *(.comment) *(.note*) }
 }
 """
-_ROUTINE_BYTES = 4
-"""The bytes of the routine of the array."""
+_ROUTINE_BYTES = 6
+"""The most bytes of the routine of the array, with the padding before it."""
 
 
 class CheckFailed(Exception):
