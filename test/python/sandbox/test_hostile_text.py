@@ -157,7 +157,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     repro_mlir.compile(own, "cpu:x86-64-v2", 1)
     assert here == ["x86-64-v2"]
     made = microcontroller.make_object
-    monkeypatch.setattr(microcontroller, "make_object", lambda *a: here.append("thumb") or made(*a))
+    monkeypatch.setattr(microcontroller, "make_object", lambda *a, **k: here.append("thumb") or made(*a, **k))
     library = microcontroller.compile(loaded, "step")
     assert here == ["x86-64-v2"]
     assert microcontroller.compile(own, "step") == library
