@@ -52,7 +52,7 @@ def test_the_patterns_of_the_page(
     np.savez("run-b/dump-0007.npz", fc=array)
     assert main(two) == 0
     assert three == ["diff", "--dumps", "first.pt", "second.pt"]
-    assert capsys.readouterr().out.count("compared 1 tensor: 0 differ") == 2
+    assert capsys.readouterr().out.count("compared 1 tensor, 0 are different") == 2
 
 
 def test_the_line_of_a_manifest_is_valid() -> None:
