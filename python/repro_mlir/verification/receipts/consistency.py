@@ -38,12 +38,14 @@ class DigestsWrong(ReceiptWrong):
     """Raised for a record whose hashes do not match its root; running the step again shows which hash is wrong."""
 
 
-def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) -> None:
-    """Checks that the program, initial state, records, inputs, seal and signature agree; shows a progress bar.
+def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None, states: bool = True) -> None:
+    """Checks that programs, kept states, records, inputs, seal and signature agree; shows a progress bar.
 
     Args:
       unfinished: whether to accept a receipt without a seal.
       key: the ed25519 public key that must have signed the receipt; None to accept any key or no signature.
+      states: whether to compare each kept state with its record; False if the caller compares them, between the steps
+        that it runs, so that the first error is reported first.
     Raises:
       ReceiptWrong: if the receipt contradicts itself or a file is missing.
       ReproError: if a part has the wrong format, or the run has no steps.
@@ -82,6 +84,15 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     if seal is not None:
         for name in sorted(seal.files):
             _check_file(receipt, seal, name)
+    if states:
+        for number in kept_states(receipt, files):
+            receipt.state_after(number)
+
+
+def kept_states(receipt: Receipt, files: FileList) -> list[int]:
+    """Returns the records whose kept states a verification compares with them, ascending; the initial state is compared
+    when it is read."""
+    return [number for number in files.kept if 0 < number <= receipt.log.records]
 
 
 def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:

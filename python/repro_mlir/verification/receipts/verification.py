@@ -25,7 +25,7 @@ from repro_mlir.verification.executors import MicrobatchExecutable, StepExecutab
 from repro_mlir.verification.receipts.choice import choose, choose_steps
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences
-from repro_mlir.verification.receipts.consistency import DigestsWrong, check_consistency
+from repro_mlir.verification.receipts.consistency import DigestsWrong, check_consistency, kept_states
 from repro_mlir.verification.receipts.file_list import leftovers, list_files
 from repro_mlir.verification.receipts.form import INPUTS, STEPS, Record
 from repro_mlir.verification.receipts.receipt import Receipt, digests_of
@@ -116,7 +116,7 @@ def verify(
         receipt = Receipt(receipt)
     target = default_target() if target is None else target
     try:
-        check_consistency(receipt, unfinished=unfinished, key=key)
+        check_consistency(receipt, unfinished=unfinished, key=key, states=False)
     except DigestsWrong as wrong:
         raise _located(receipt, wrong, target, threads) from None
     log = receipt.log
@@ -128,7 +128,8 @@ def verify(
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].step, is_change=True)
     chosen = choose_steps(log, steps, draw, committed=microbatches is not None)
-    kept = list_files(receipt.path).kept
+    files = list_files(receipt.path)
+    kept = files.kept
     records = [log.record_of(step) for step in chosen]
     if microbatches is not None:
         executed = records_before(records, kept)
@@ -148,7 +149,7 @@ def verify(
         Progress(len(executed) + len(in_part), f"running on {target}") as progress,
     ):
         # Kept states are checked between the records, in order, so that the first error is reported first.
-        unchecked = deque(record for record in kept if 0 < record <= log.records)
+        unchecked = deque(kept_states(receipt, files))
         for record in sorted({*executed, *in_part}):
             while unchecked and unchecked[0] < record:
                 receipt.state_after(unchecked.popleft())

@@ -19,6 +19,7 @@ from repro_mlir.base.files.regular import open_regular
 from repro_mlir.cli.main import main
 from repro_mlir.verification.exports.facts import facts_of
 from repro_mlir.verification.receipts.file_list import describe_file
+from repro_mlir.verification.receipts.form import SEAL
 from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.step_log import StoredInputs
 
@@ -76,6 +77,34 @@ def test_damaged_and_unfinished_receipts(refused: Callable[..., str], copied: Pa
     checkpoint.write_bytes(data)
     (copied / "seal.json").unlink()
     assert "expected a run that has ended" in refused(copied, *options)
+
+
+def resealed(receipt: Path, name: str, data: bytes) -> None:
+    """Writes a file of a receipt, and describes it in the seal, which then has no signature."""
+    (receipt / name).write_bytes(data)
+    seal = Receipt(receipt).seal
+    assert seal is not None
+    files = seal.files | {name: describe_file(receipt / name)}
+    (receipt / SEAL).write_bytes(dataclasses.replace(seal, files=files, signature=None).dump())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_kept_states_that_contradict_their_records(
+    refused: Callable[..., str], copied: Path, keys: Path, name: str
+) -> None:
+    options = ["--format", name, *signing(keys, name)]
+    last = f"checkpoints/{Receipt(copied).log.records}.safetensors"
+    data = (copied / last).read_bytes()
+    resealed(copied, last, data[:-1] + bytes([data[-1] ^ 1]))
+    assert f"{last}: tensor" in refused(copied, *options, status=1)
+    resealed(copied, last, data)
+    extra = "checkpoints/1.safetensors"
+    assert not (copied / extra).exists()
+    resealed(copied, extra, data)
+    assert f"{extra}: tensor" in refused(copied, *options, status=1)
+    for content in (b"", b"hello world"):
+        resealed(copied, extra, content)
+        assert f"{extra}: expected {len(data):,} bytes" in refused(copied, *options)
 
 
 def test_the_signature_of_the_receipt(
