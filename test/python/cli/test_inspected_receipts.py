@@ -16,7 +16,7 @@ from repro_mlir.base import compiler
 from repro_mlir.base.files import canonical_json
 from repro_mlir.cli.main import main
 from repro_mlir.program.inspection import count_operations
-from repro_mlir.verification.receipts.form import HEADER, SEAL
+from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
 from repro_mlir.verification.receipts.receipt import Receipt
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -106,19 +106,57 @@ def test_the_seal_and_the_records_conflict(tmp_path: Path, told: Told) -> None:
     assert told(SIGNED)[1]["conflicts"] == []
 
     def edit(seal: dict) -> None:
-        seal |= {"steps": 300, "chain": "ab" * 32}
+        seal |= {"steps": 300, "chain": "ab" * 32, "state_hash": "cd" * 32}
         del seal["signature"]
 
     lines, report = told(edited(tmp_path, SEAL, edit), 1)
-    chain = json.loads((SIGNED / SEAL).read_text())["chain"]
+    right = json.loads((SIGNED / SEAL).read_text())
     expected = [
-        "the seal says 300 steps, the receipt records 5",
-        f"the seal says the last link {'ab' * 32}, the receipt records {chain}",
+        "step 6: steps.jsonl: expected 300 steps, as in seal.json, got 5",
+        f"seal.json: not the last link of the chain: expected {'ab' * 32}, got {right['chain']}",
+        f"seal.json: the hash of the state is not that of the last record: expected {'cd' * 32}, "
+        f"got {right['state_hash']}",
     ]
     assert report["conflicts"] == expected
     assert [line for line in lines if line.startswith("CONFLICT")] == [
         f"CONFLICT {each}: run repro verify" for each in expected
     ]
+
+
+def test_names_of_files_and_bytes_after_the_records(tmp_path: Path, told: Told) -> None:
+    path = edited(tmp_path, SEAL, lambda seal: seal["files"].pop("checkpoints/0.safetensors") and seal.pop("signature"))
+    expected = "checkpoints/0.safetensors: only in the receipt, expected in the receipt and in seal.json"
+    assert told(path, 1)[1]["conflicts"] == [expected]
+    shutil.copy(SIGNED / SEAL, path / SEAL)
+    (path / "extra").touch()
+    with (path / STEPS).open("ab") as file:
+        file.write(b"rubbish")
+    assert told(path, 1)[1]["conflicts"] == [
+        "steps.jsonl: expected the end of the file after the last record",
+        "extra: this file is not a part of the receipt",
+    ]
+
+
+def test_a_loss_that_is_not_recorded(tmp_path: Path, told: Told) -> None:
+    path = tmp_path / "copy.receipt"
+    shutil.copytree(SIGNED, path)
+    first, rest = (path / STEPS).read_bytes().split(b"\n", 1)
+    value = json.loads(first)
+    del value["loss"]
+    (path / STEPS).write_bytes(canonical_json.dump(value) + b"\n" + rest)
+    last = told(SIGNED)[1]["losses"][1]
+    lines, report = told(path)
+    assert report["losses"] == [None, last]
+    assert f"loss     not recorded at first, {last:.6f} at last" in lines
+
+
+def test_target_and_threads_are_shown_before_other_entries(tmp_path: Path, told: Told) -> None:
+    others = {f"a{number}": "x" for number in range(20)}
+    path = edited(tmp_path, HEADER, lambda header: header["environment"].update(others))
+    lines = told(path)[0]
+    at = lines.index("run on   as the author states, and nothing checks:")
+    assert [line.strip()[:8] for line in lines[at + 1 : at + 3]] == ["target: ", "threads:"]
+    assert told(MICROBATCHES)[1]["microbatches_every"] == Receipt(MICROBATCHES).header.microbatches_every
 
 
 def test_the_hash_of_the_script(tmp_path: Path, told: Told) -> None:

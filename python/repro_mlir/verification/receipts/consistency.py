@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.numerics.hashing import combine_digests
@@ -70,16 +70,16 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None, 
     steps = receipt.log.steps
     with Progress(steps, "checking") as progress:
         link, used = _check_records(receipt, files, progress.advance)
-    if seal is not None and steps != seal.steps:
-        message = f"expected {count_of(seal.steps, 'step')}, as in {SEAL}, got {steps:,}"
-        raise ReceiptWrong(STEPS, message, min(steps, seal.steps) + 1)
+    if seal is not None:
+        for wrong in contradictions(receipt, seal, link):
+            raise wrong
     # An unfinished receipt may list one unused program: a program is listed before its first step.
     if used < len(receipt.header.programs) - (seal is None):
         raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, but the steps use {used}")
     if not steps:
         raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
-        _check_end(receipt, seal, link)
+        _check_size(receipt)
     check_names(files, None if seal is None else seal.files, receipt.header, receipt.log)
     if seal is not None:
         for name in sorted(seal.files):
@@ -220,16 +220,28 @@ def _check_stop(receipt: Receipt, record: Record) -> None:
             raise ReceiptWrong(STEPS, f"the run continues after loss {loss} with nonfinite_loss 'stop'", record.step)
 
 
-def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
+def contradictions(receipt: Receipt, seal: Seal, link: bytes) -> Iterator[ReceiptWrong]:
+    """Yields what the seal and the records state differently.
+
+    Args:
+      link: the link of the last record.
+    """
     log = receipt.log
+    if log.steps != seal.steps:
+        message = f"expected {count_of(seal.steps, 'step')}, as in {SEAL}, got {log.steps:,}"
+        yield ReceiptWrong(STEPS, message, min(log.steps, seal.steps) + 1)
     if log.torn:
-        raise ReceiptWrong(STEPS, "expected the end of the file after the last record")
+        yield ReceiptWrong(STEPS, "expected the end of the file after the last record")
     if link != seal.chain:
-        raise ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
-    state = log[log.records].commitment.state
-    if combine_digests(state) != seal.state_hash:
+        yield ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
+    state = combine_digests(receipt.state_digests(log.records))
+    if state != seal.state_hash:
         message = "the hash of the state is not that of the last record"
-        raise ReceiptWrong(SEAL, message, None, seal.state_hash, combine_digests(state))
+        yield ReceiptWrong(SEAL, message, None, seal.state_hash, state)
+
+
+def _check_size(receipt: Receipt) -> None:
+    log = receipt.log
     size, due = receipt.inputs_path.stat().st_size, log.inputs_end(log.records)
     if size != due:
         short = next((step for step in range(1, log.steps + 1) if log.inputs_end(log.record_of(step)) > size), None)

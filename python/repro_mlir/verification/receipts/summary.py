@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Summarizes a receipt, whose run may be unfinished. Only the format and the signature are checked."""
+"""Summarizes a receipt, whose run may be unfinished. Only the format, the signature, and what the seal states about
+records and names of files are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.printing import count_of, foreign
 from repro_mlir.verification.receipts import signing
-from repro_mlir.verification.receipts.file_list import list_files
+from repro_mlir.verification.receipts.consistency import contradictions
+from repro_mlir.verification.receipts.file_list import FileList, check_names, list_files
 from repro_mlir.verification.receipts.form import SEAL, VERSION, Record, Seal
 from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.step_log import loss_of
@@ -37,16 +39,18 @@ class Summary:
       stored: whether the receipt has the batches.
       script: the name of the script that yields the batches, or None.
       script_blake3: the BLAKE3 hash of this script, in hexadecimal, as the receipt states; None without a script.
-      losses: the loss of the first step and that of the last step; a step without a loss is omitted.
+      losses: the loss of the first step and that of the last step, None for a step without a loss; empty if neither
+        has one.
       checkpoints: the records after which the state is kept; 0 is the initial state.
       nonfinite_loss: the run's reaction to a loss that is NaN or infinite.
+      microbatches_every: the steps from one that commits to its microbatches to the next; None if no step does.
       environment: the environment in which the run began.
       chain: the last link, in hexadecimal.
       finished: whether the run has ended.
       state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
       signed_by: the public key of the valid signature, in hexadecimal; None if there is no signature.
       files, bytes: the number of files and their total number of bytes.
-      conflicts: what the seal and the records state differently; such a receipt is wrong.
+      conflicts: what the seal states otherwise than the records and the names of the files; such a receipt is wrong.
     """
 
     version: int
@@ -62,9 +66,10 @@ class Summary:
     stored: bool
     script: str | None
     script_blake3: str | None
-    losses: tuple[float, ...]
+    losses: tuple[float | None, ...]
     checkpoints: tuple[int, ...]
     nonfinite_loss: str
+    microbatches_every: int | None
     environment: dict[str, str]
     chain: str
     finished: bool
@@ -84,7 +89,8 @@ class Summary:
         yield f"initial  {self.initial}"
         yield f"steps    {self.steps:,}, and {count_of(self.changes, 'change')} of the state by the user"
         if self.losses:
-            yield f"loss     {self.losses[0]:.6f} at first, {self.losses[-1]:.6f} at last"
+            first, last = ("not recorded" if loss is None else f"{loss:.6f}" for loss in self.losses)
+            yield f"loss     {first} at first, {last} at last"
         script = "" if self.script is None else f", from {_quoted(self.script)}"
         kept = "stored in the receipt" if self.stored else "not stored: verifying needs the script"
         yield f"batches  {self.batches:,}{script}, {kept}"
@@ -98,10 +104,14 @@ class Summary:
         if self.state_hash is not None:
             yield f"result   {self.state_hash}"
         yield f"signed   {'by ' + self.signed_by if self.signed_by else 'no'}"
-        where = [f"{foreign(name)}: {foreign(value)}" for name, value in self.environment.items()]
+        # Target and threads come first, as the number of shown entries is bounded.
+        names = sorted(self.environment, key=lambda name: (name not in ("target", "threads"), name))
+        where = [f"{foreign(name)}: {foreign(self.environment[name])}" for name in names]
         # The author chooses these names: below a line of their own, none looks like a line of the summary.
         yield from _titled("run on", ["as the author states, and nothing checks:", *(f"  {each}" for each in where)])
         yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
+        if self.microbatches_every is not None:
+            yield f"commits  to each microbatch: every {count_of(self.microbatches_every, 'step')}"
         yield f"size     {count_of(self.files, 'file')}, {count_of(self.bytes, 'byte')}"
         for conflict in self.conflicts:
             yield f"CONFLICT {conflict}: run repro verify"
@@ -146,7 +156,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
             steps[record.program] += 1
             first, last = first or record, record
     losses = [loss_of(each, header) for each in (first, last) if each is not None]
-    chain = (record.chain if record else header.first_link()).hex()
+    link = record.chain if record else header.first_link()
     return Summary(
         version=VERSION,
         numerics=header.numerics,
@@ -161,25 +171,28 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
         stored=header.stored,
         script=header.script[0] if header.script else None,
         script_blake3=header.script[1] if header.script else None,
-        losses=tuple(loss for loss in losses if loss is not None),
+        losses=tuple(losses) if any(loss is not None for loss in losses) else (),
         checkpoints=files.kept,
         nonfinite_loss=header.nonfinite_loss,
+        microbatches_every=header.microbatches_every,
         environment=header.environment,
-        chain=chain,
+        chain=link.hex(),
         finished=seal is not None,
         state_hash=seal.state_hash if seal else None,
         signed_by=seal.signature[0].hex() if seal and seal.signature else None,
         files=len(files.names),
         bytes=_size(receipt, files.names),
-        conflicts=() if seal is None else tuple(_conflicts(seal, steps.total(), chain)),
+        conflicts=() if seal is None else tuple(_conflicts(receipt, seal, link, files)),
     )
 
 
-def _conflicts(seal: Seal, steps: int, chain: str) -> Iterator[str]:
-    if seal.steps != steps:
-        yield f"the seal says {count_of(seal.steps, 'step')}, the receipt records {steps:,}"
-    if seal.chain.hex() != chain:
-        yield f"the seal says the last link {seal.chain.hex()}, the receipt records {chain}"
+def _conflicts(receipt: Receipt, seal: Seal, link: bytes, files: FileList) -> Iterator[str]:
+    for wrong in contradictions(receipt, seal, link):
+        yield f"{wrong}" + (f": expected {wrong.expected}, got {wrong.actual}" if wrong.expected is not None else "")
+    try:
+        check_names(files, seal.files, receipt.header, receipt.log)
+    except ReceiptWrong as wrong:
+        yield f"{wrong}"
 
 
 def _size(receipt: Receipt, names: tuple[str, ...]) -> int:

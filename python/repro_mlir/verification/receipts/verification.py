@@ -240,7 +240,8 @@ def _not_checked(
     open_gaps = [gap for record, gap in gaps.items() if inputs is None or record not in executed]
     if open_gaps:
         why = "without a script there is nothing to run" if inputs is None else "the steps after them were not run"
-        yield f"whether the {sum(open_gaps)} batches without a step fail: {why}"
+        told = f"{count_of(sum(open_gaps), 'batch', 'batches')} without a step"
+        yield f"whether the {told} {'fails' if sum(open_gaps) == 1 else 'fail'}: {why}"
     if len(open_gaps) < len(gaps) and not isinstance(inputs, ScriptInputs):
         yield "which program fails on the batches without a step: without a script any that the receipt lists will do"
     if seal is None or seal.signature is None:
