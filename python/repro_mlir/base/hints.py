@@ -31,7 +31,7 @@ _OF_SYSTEM = {
 HINTS = {
     "": "check the arguments of this call",
     "base": "check the value that the message names",
-    "base.files": "get this file again, or write it again",
+    "base.files": "get this file again, or ask its author to write it again",
     "base.tensors": "give arrays of the expected shape and element type",
     "bundle": "repro compile --help describes bundles",
     "cli": "the command's --help describes its arguments",

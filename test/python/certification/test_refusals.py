@@ -163,8 +163,8 @@ def test_damaged_certificates(device: Device, text: str, message: str) -> None:
         ("1048576", "1048576.0", r"results: expected a whole number from 1 to \d+, got 1048576\.0$"),
         ("1048576", "9" * 4000, r"results: expected a whole number from 1 to \d+, got 9{40}\.\.\.$"),
         ('"format": 2', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),
-        (f'"vectors": "{"0" * 64}"', f'"vectors": "{"0" * 63}"', "vectors: expected 64 hexadecimal digits"),
-        (f'"outcome": "{"0" * 64}"', f'"outcome": "{"G" * 64}"', "outcome: expected 64 hexadecimal digits"),
+        (f'"vectors": "{"0" * 64}"', f'"vectors": "{"0" * 63}"', "vectors: expected 64 lower-case hexadecimal digits"),
+        (f'"outcome": "{"0" * 64}"', f'"outcome": "{"G" * 64}"', "outcome: expected 64 lower-case hexadecimal digits"),
     ],
 )
 def test_certificates_that_contradict_themselves(certified: Device, old: str, new: str, message: str) -> None:

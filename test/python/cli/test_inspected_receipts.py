@@ -133,7 +133,7 @@ def test_names_of_files_and_bytes_after_the_records(tmp_path: Path, told: Told) 
         file.write(b"rubbish")
     assert told(path, 1)[1]["conflicts"] == [
         "steps.jsonl: expected the end of the file after the last record",
-        "extra: this file is not a part of the receipt",
+        "extra: not a part of the receipt",
     ]
 
 

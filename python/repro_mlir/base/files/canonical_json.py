@@ -41,6 +41,19 @@ class _NotCanonical(ValueError):
         self.path: list[str | int] = []
 
 
+class _Written(float):
+    """A number with a point or an exponent, which is shown as the text has it."""
+
+    def __new__(cls, text: str) -> _Written:
+        return super().__new__(cls, text)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
 def dump(value: Any) -> bytes:
     """Returns the canonical text of None, booleans, integers, strings, and lists and dicts of these.
 
@@ -66,7 +79,7 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
     try:
         text = data.decode()
         # `dump` refuses the floats; a number of thousands of digits takes long to convert, and is too large anyway.
-        value = json.loads(text, parse_int=_whole)
+        value = json.loads(text, parse_int=_whole, parse_float=_Written, parse_constant=_Written)
         canonical = dump(value)
     except UnicodeDecodeError as error:
         reason = f"expected UTF-8, got another byte at {error.start + 1:,}"
@@ -78,7 +91,9 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
     except _NotCanonical as error:
         raise _error(where, error.path, str(error)) from None
     if canonical != data:
-        # The comparison with the canonical text also detects a duplicate key.
+        # The comparison with the canonical text also detects a repeated key.
+        if (repeated := _repeated_key(text)) is not None:
+            raise _error(where, [], f"the key '{foreign(repeated)}' is repeated in one object")
         place = _first_difference(data, canonical)
         found, due = (repr(each[place : place + 1].decode("latin-1")) for each in (data, canonical))
         reason = (
@@ -111,6 +126,21 @@ def _error(where: str, path: list[str | int], reason: str) -> ReproError:
     texts = (f"[{each}]" if isinstance(each, int) else f".{foreign(each)}" for each in path)
     place = "".join(texts).removeprefix(".")
     return ReproError(f"{where}: {place}{': ' if place else ''}expected canonical JSON: {reason}")
+
+
+def _repeated_key(text: str) -> str | None:
+    """Returns a key that occurs twice in one object of a JSON text; None if there is none."""
+    found: list[str] = []
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        seen = set[str]()
+        for key, _ in pairs:
+            if key in seen and not found:
+                found.append(key)
+            seen.add(key)
+
+    json.loads(text, parse_int=_whole, object_pairs_hook=check)
+    return found[0] if found else None
 
 
 def _first_difference(first: bytes, second: bytes) -> int:
@@ -165,7 +195,7 @@ def _check(value: Any, depth: int) -> None:
     elif isinstance(value, int) and not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
         raise _NotCanonical("expected a whole number below 2^53, got a larger one")
     elif isinstance(value, float):
-        raise _NotCanonical(f"expected a whole number without a point or an exponent, got {value}")
+        raise _NotCanonical(f"expected a whole number without a point or an exponent, got {value!s:.40}")
     elif value is not None and not isinstance(value, bool | int):
         raise _NotCanonical(f"expected a JSON value, got a {type(value).__name__}")
 

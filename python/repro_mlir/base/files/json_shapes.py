@@ -89,7 +89,7 @@ def hexadecimal(digits: int | None = None) -> Shape:
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise ReproError(
-                f"{where}: expected {digits or 'an even number of'} hexadecimal digits, got {_shown(value)}"
+                f"{where}: expected {digits or 'an even number of'} lower-case hexadecimal digits, got {_shown(value)}"
             )
 
     return check

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from repro_mlir.base.errors import ReproError
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.printing import count_of
 from repro_mlir.program import Program
 from repro_mlir.verification.difference.report import Difference
@@ -27,7 +27,9 @@ from repro_mlir.verification.executors import default_target
 from repro_mlir.verification.operators import Operator
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences, different_input, first_different_field, ran
+from repro_mlir.verification.receipts.file_list import always_needed, list_files
 from repro_mlir.verification.receipts.form import HEADER, SEAL, STEPS
+from repro_mlir.verification.receipts.kept_tensors import changes
 from repro_mlir.verification.receipts.receipt import Receipt
 
 
@@ -37,6 +39,11 @@ class _Repeated:
     def __init__(self, path: str | Path, target: str, threads: int | None) -> None:
         self.name = str(path)
         self.receipt = Receipt(path)
+        needed = always_needed(self.receipt.header) | {*map(changes.name_of, self.receipt.log.change_records)}
+        try:
+            list_files(self.receipt.path).require(needed)
+        except ReceiptWrong as wrong:
+            raise ReproError(f"{path}: {wrong}") from None
         self.run = ReceiptRun(self.receipt, target, threads)
         self.record = 1
 
@@ -178,7 +185,12 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
         note += _different_programs(sides, number)
         return Difference((sides[0].name, sides[1].name), step, note=note)
     if records[0].commitment.signature != records[1].commitment.signature:
-        note = f"the inputs or outputs of step {step} have other names in {sides[0].name} than in {sides[1].name}"
+        fields = [side.receipt.header.programs[record.program or 0].signature.step_as_json()
+            for side, record in zip(sides, records, strict=True)]
+        different = first_different_field(*fields, "")
+        assert different is not None
+        place, ours, theirs = different
+        note = f"{place.removeprefix('.')} of step {step} is {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"
         return Difference((sides[0].name, sides[1].name), step, note=note)
     return _explain_step(sides, number, step)
 

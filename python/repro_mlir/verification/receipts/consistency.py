@@ -53,7 +53,7 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None, 
     seal = receipt.seal
     if seal is None and not unfinished:
         raise ReproError(
-            f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}: ask the author to "
+            f"{receipt.path}: expected a run that has ended, but the receipt has no {SEAL}: ask the author to "
             "end the run (repro train ... --resume; in a loop, a with statement or close() of the trainer); repro "
             "verify --unfinished checks the steps that the receipt has"
         )

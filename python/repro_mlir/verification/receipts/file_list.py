@@ -152,7 +152,7 @@ def check_names(found: FileList, listed: Iterable[str] | None, header: Header, l
     found.require(needed)
     for name in found.names:
         if name not in allowed:
-            raise ReceiptWrong(name, "this file is not a part of the receipt")
+            raise ReceiptWrong(name, "not a part of the receipt")
     if listed is not None:
         for name in sorted({*found.names} - {SEAL} ^ {*listed}):
             there = "in the receipt" if name in found.names else f"in {SEAL}"

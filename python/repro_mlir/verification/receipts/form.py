@@ -20,6 +20,7 @@ from repro_mlir.base.files import canonical_json
 from repro_mlir.base.files import json_shapes as shapes
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import count_of
 from repro_mlir.program import Program
 from repro_mlir.verification.receipts.commitments import Commitment, first_link
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS
@@ -381,7 +382,8 @@ class Record:
         _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
         program = value.get("program")
         if program is not None and program >= len(header.programs):
-            raise ReproError(f"{where}: expected a program below {len(header.programs)}, got {program}")
+            known = f"the number of one of {count_of(len(header.programs), 'listed program')}, counted from 0"
+            raise ReproError(f"{where}: expected {known}, got {program}")
         due: dict[str, int] = {"state": len(header.state)}
         listed = None if program is None else header.programs[program]
         if listed is not None:

@@ -33,6 +33,7 @@ from repro_mlir.program.microbatches import (
 )
 from repro_mlir.sandbox import NoProgram
 from repro_mlir.verification.receipts.commitments import Commitment
+from repro_mlir.verification.receipts.file_list import list_files
 from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
 from repro_mlir.verification.receipts.kept_tensors import changes, checkpoints
 from repro_mlir.verification.receipts.step_log import StepLog, StoredInputs
@@ -202,6 +203,12 @@ class Receipt(ConstantAttributes):
         kinds = self.header.state
         if record == 0:
             return {kind.name: array.copy() for kind, array in zip(kinds, self._initial, strict=True)}
+        if not os.path.lexists(checkpoints.path_of(self.path, record)):
+            kept = ", ".join(map(str, list_files(self.path).kept))
+            raise ReproError(
+                f"{self.path}: expected a record after which the state is kept ({kept}), got {record}: choose one of "
+                "these, and run the steps after it"
+            )
         arrays = checkpoints.read(self.path, record, kinds)
         self._compare(checkpoints.name_of(record), record, kinds, self.log[record].commitment.state, arrays)
         return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}

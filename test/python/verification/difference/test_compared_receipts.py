@@ -104,6 +104,23 @@ def test_differing_files_are_not_called_equal(tmp_path: Path, told: Told) -> Non
         assert told("verify", other, "--target", "reference")[0] == 1
 
 
+def test_other_signatures_and_missing_files(
+    tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(FULL, other)
+    header = json.loads((other / HEADER).read_text())
+    count = header["programs"][0]["num_hyper_parameters"]
+    header["programs"][0]["num_hyper_parameters"] = count + 1
+    (other / HEADER).write_text(json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    note = f"num_hyper_parameters of step 1 is {count} in {FULL}, and {count + 1} in {other}"
+    assert told("diff", FULL, other) == (1, [f"first    {FULL}", f"second   {other}", "step     1", f"note     {note}"])
+    (change,) = (other / "changes").iterdir()
+    change.unlink()
+    assert cli.main(["diff", str(FULL), str(other)]) == 2
+    assert f"{other}: changes/{change.name}: the receipt does not have this file" in capsys.readouterr().err
+
+
 def test_seals_of_different_files(tmp_path: Path, told: Told) -> None:
     other = tmp_path / "other"
     shutil.copytree(FULL, other)

@@ -256,9 +256,9 @@ CHEATS: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a program more": (
         lambda path: _add(path, "programs/" + "0" * 64 + ".repro"),
         1,
-        "this file is not a part of the receipt",
+        "not a part of the receipt",
     ),
-    "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "this file is not a part of the receipt"),
+    "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "not a part of the receipt"),
     "a link as changes": (lambda path: _link(path, "changes"), 2, "changes: expected a directory"),
 }
 

@@ -261,14 +261,14 @@ def test_a_failed_step_moves_the_cursor_alone(tmp_path: Path) -> None:
 def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
     path = copy()
     (path / "seal.json").unlink()
-    with pytest.raises(ReproError, match=r"expected a run that has ended, got a receipt without seal.json"):
+    with pytest.raises(ReproError, match=r"expected a run that has ended, but the receipt has no seal.json"):
         repro_mlir.verify(path)
     (path / "checkpoints" / "8.safetensors.partial").write_bytes(b"half")
     verified = repro_mlir.verify(path, unfinished=True)
     assert verified.state_hash is None and not verified.sealed
     assert verified.not_checked[0] == "how the run ends: it is not sealed"
     (path / "notes.txt").write_bytes(b"")
-    with pytest.raises(ReceiptWrong, match=r"notes.txt: this file is not a part of the receipt"):
+    with pytest.raises(ReceiptWrong, match=r"notes.txt: not a part of the receipt"):
         repro_mlir.verify(path, unfinished=True)
     (path / "notes.txt").unlink()
     # Resuming removes partial files that an interrupted run has left.
