@@ -23,8 +23,10 @@ This page is for users of the command line: it lists every command of `repro` wi
 [command-line.md](../guides/command-line.md) introduces what the commands have in common. Every command also has the
 option `--help`, and, unless the page says otherwise, `--json`, which prints one JSON object.
 
-`repro` exits with 0 after success and with 2 after an error, which it prints in one line; Ctrl-C gives 130. Status 1 is
-an answer, such as "the receipt is wrong"; the commands that give it list their statuses below.
+`repro` exits with 0 after success and with 2 after an error, which it prints in one line to standard error; standard
+output is then empty, with `--json` too. Ctrl-C gives 130. Status 1 is an answer, such as "the receipt is wrong"; the
+commands that give it list their statuses below. In `repro-mlir-verify`, which has no compiler, the only target, and so
+the default of `--target`, is `reference`.
 """
 
 

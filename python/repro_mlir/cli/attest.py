@@ -37,9 +37,9 @@ _NOTES = """formats:
   cyclonedx  a bill of materials in CycloneDX 1.6 (JSON)
   page       the documentation of the model as one page of HTML
 
-docs/verification/exports.md lists the source of every field. An export repeats the statements of a receipt, of which no
-step is run: run repro verify, too. Equal receipts and options give equal bytes; the only time in an export is that of
-the environment variable SOURCE_DATE_EPOCH.
+docs/verification/exports.md lists the source of every field. An export repeats the statements of a receipt, after all
+checks of repro verify that run no step: run repro verify, too. Equal receipts and options give equal bytes; the only
+time in an export is that of the environment variable SOURCE_DATE_EPOCH.
 
 exit status:
   0  the export was written

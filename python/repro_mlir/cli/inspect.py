@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _NOTES = """exit status:
   0  the file was shown; no step is run, and a receipt is not verified: see repro verify
-  1  the receipt is wrong: its signature is not valid, or two of its parts contradict each other
+  1  the receipt is wrong: its signature is not valid, or its seal contradicts its records or the names of its files
   2  the file cannot be shown, or this program failed
 """
 

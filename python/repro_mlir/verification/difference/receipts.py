@@ -185,8 +185,10 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
         note += _different_programs(sides, number)
         return Difference((sides[0].name, sides[1].name), step, note=note)
     if records[0].commitment.signature != records[1].commitment.signature:
-        fields = [side.receipt.header.programs[record.program or 0].signature.step_as_json()
-            for side, record in zip(sides, records, strict=True)]
+        fields = [
+            side.receipt.header.programs[record.program or 0].signature.step_as_json()
+            for side, record in zip(sides, records, strict=True)
+        ]
         different = first_different_field(*fields, "")
         assert different is not None
         place, ours, theirs = different

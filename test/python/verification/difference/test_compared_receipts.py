@@ -104,9 +104,7 @@ def test_differing_files_are_not_called_equal(tmp_path: Path, told: Told) -> Non
         assert told("verify", other, "--target", "reference")[0] == 1
 
 
-def test_other_signatures_and_missing_files(
-    tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_signatures_and_missing_files(tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other"
     shutil.copytree(FULL, other)
     header = json.loads((other / HEADER).read_text())
