@@ -185,11 +185,12 @@ def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
         note += _different_programs(sides, number)
         return Difference((sides[0].name, sides[1].name), step, note=note)
     if records[0].commitment.signature != records[1].commitment.signature:
+        headers = [side.receipt.header for side in sides]
         fields = [
-            side.receipt.header.programs[record.program or 0].signature.step_as_json()
-            for side, record in zip(sides, records, strict=True)
+            header.programs[record.program or 0].signature.step_as_json()
+            for header, record in zip(headers, records, strict=True)
         ]
-        different = first_different_field(*fields, "")
+        different = first_different_field(fields[0], fields[1], "")
         assert different is not None
         place, ours, theirs = different
         note = f"{place.removeprefix('.')} of step {step} is {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import foreign
 from repro_mlir.base.progress import Progress
@@ -168,7 +169,8 @@ class ReceiptRun:
 
     @cached_property
     def graphs(self) -> Sequence[OperatorGraph]:
-        return [OperatorGraph(self._receipt.program_at(i)) for i in range(len(self._receipt.header.programs))]
+        with self._named():
+            return [OperatorGraph(self._receipt.program_at(i)) for i in range(len(self._receipt.header.programs))]
 
     @property
     def header(self) -> bytes:
@@ -195,14 +197,14 @@ class ReceiptRun:
     def state_after(self, record: int) -> Arrays:
         """Returns the state after a record, in the representation of base/numerics/tensors.py; executes the records
         since the last kept state."""
-        with closing(self._replay()) as replay:
+        with self._named(), closing(self._replay()) as replay:
             self._run(replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept))
             return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
         # The arrays are cached because a script yields its batches in order and only once.
         if self._last is None or self._last[0] != record:
-            with closing(self._replay()) as replay:
+            with self._named(), closing(self._replay()) as replay:
                 self._run(replay, records_to_execute([record], list_files(self._receipt.path).kept)[:-1])
                 state = [array.copy() for array in replay.state_before(record).values()]
                 self._last = record, [*state, *replay.inputs(record)]
@@ -226,7 +228,16 @@ class ReceiptRun:
 
     @cached_property
     def _initial(self) -> Commitment:
-        return Commitment(0, self._receipt.state_digests(0))
+        with self._named():
+            return Commitment(0, self._receipt.state_digests(0))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Names the receipt in an error about its contents, because there is another receipt."""
+        try:
+            yield
+        except ReceiptWrong as wrong:
+            raise ReproError(f"{self._receipt.path}: {wrong}") from None
 
     def _replay(self) -> Replay:
         return Replay(self._receipt, self._target, self._threads, self._inputs)

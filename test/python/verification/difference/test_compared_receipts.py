@@ -119,6 +119,18 @@ def test_other_signatures_and_missing_files(tmp_path: Path, told: Told, capsys: 
     assert f"{other}: changes/{change.name}: the receipt does not have this file" in capsys.readouterr().err
 
 
+def test_an_error_names_the_wrong_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(FULL, other)
+    data = (other / "checkpoints/0.safetensors").read_bytes()
+    (other / "checkpoints/0.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    lines = (other / STEPS).read_text().splitlines(keepends=True)
+    loss = json.loads(lines[0])["outputs"][0]
+    (other / STEPS).write_text("".join([lines[0].replace(loss, "0" * 64), *lines[1:]]))
+    assert cli.main(["diff", str(FULL), str(other), "--targets", "reference"]) == 2
+    assert f"{other}: checkpoints/0.safetensors: not the initial state" in capsys.readouterr().err
+
+
 def test_seals_of_different_files(tmp_path: Path, told: Told) -> None:
     other = tmp_path / "other"
     shutil.copytree(FULL, other)
