@@ -540,7 +540,7 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
     status, verdict = _settled(capsys, "dispute", whole, copied, "--terms", whole)
     assert (status, verdict["wrong"]) == (1, ["B"]), verdict
     found = repro_mlir.diff(whole, copied, targets=["reference"])
-    assert "step 1 have other names" in found.note
+    assert "num_hyper_parameters of step 1 is " in found.note
 
 
 class _Miscounting(Prover):
