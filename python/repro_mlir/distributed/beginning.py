@@ -17,16 +17,17 @@ from repro_mlir.distributed.failures import FORM, describe, pack_failure, unpack
 from repro_mlir.distributed.ranks import Agreed, Ranks
 
 _SAID = struct.Struct(f"<B32s{FORM}")
-_POSITION = struct.Struct(f"<QQQ{FORM}")
+_POSITION = struct.Struct(f"<QQQQ{FORM}")
 
 
 class Position(NamedTuple):
-    """The position at which a resumed receipt continues: the numbers of its records and of its steps, and the cursor in
-    the batches (see `Recorder`)."""
+    """The position at which a resumed receipt continues: the numbers of its records and of its steps, the cursor in the
+    batches (see `Recorder`), and the number of steps from one of its kept states to the next."""
 
     records: int
     steps: int
     cursor: int
+    checkpoint_every: int
 
 
 def begin_without_receipt(ranks: Ranks) -> None:
@@ -99,7 +100,7 @@ def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) 
 
 def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
     """Calls `resume` on rank 0; returns the position on all ranks."""
-    position, failure = Position(0, 0, 0), None
+    position, failure = Position(0, 0, 0, 0), None
     if ranks.rank == 0:
         try:
             position = resume()
@@ -109,7 +110,7 @@ def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
         _POSITION.unpack(data) for data in ranks.gather(_POSITION.pack(*position, *pack_failure(describe(failure))))
     ]
     _raise_failures(said, failure)
-    return Position(*said[0][:3])
+    return Position(*said[0][:4])
 
 
 def _raise_failures(said: Sequence[tuple[Any, ...]], own: BaseException | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -682,11 +683,19 @@ class Trainer(ConstantAttributes):
           BatchesEnded: an iterator ends too early; the attribute `losses` has the losses of the steps that have run.
           ReproError: see `step`.
         """
+        if isinstance(steps, bool) or not isinstance(steps, SupportsIndex):
+            raise ReproError(f"expected a whole number of steps, got {steps!r}")
+        steps = operator.index(steps)
+        if steps < 0:
+            raise ReproError(f"expected at least 0 steps, got {steps}")
         losses: list[float] = []
         called = [*callbacks]
         iterator, begun = self._resume(repeated(batches), hyper_parameters=not called)
         if begun > steps:
-            raise ReproError(f"expected at least {begun} steps, the number that the receipt already has, got {steps}")
+            raise ReproError(
+                f"expected at least {begun} steps, the number that the receipt already has, got {steps}: give the "
+                "total from the beginning of the run (--steps, or the steps of fit)"
+            )
         ranks = self._options.ranks
         with Progress(steps - begun, "training", silent=ranks is not None and ranks.rank > 0) as progress:
             for _ in range(steps - begun):
@@ -885,7 +894,7 @@ class Trainer(ConstantAttributes):
         """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME`,
         `gradient_compression.NAME` and `optimizer.NUMBER.NAME`, and the rest as JSON in the metadata `trainer`. Equal
         states have equal bytes. An existing file is replaced only after the new one is complete. Raises ReproError if
-        the file cannot be written."""
+        the file cannot be written, or its name ends as those of another format, such as `.pt`."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:

@@ -17,7 +17,7 @@ from repro_mlir.distributed.beginning import Position, begin_together, begin_wit
 
 Begin = Callable[[Ranks, Mapping[str, np.ndarray]], Any]
 
-START = Position(0, 0, 0)
+START = Position(0, 0, 0, 100)
 RUN = b"r" * 32
 
 
@@ -49,7 +49,7 @@ def fail(error: Exception) -> Any:
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_others_get_the_state_of_a_receipt_that_goes_on(size: int) -> None:
-    position = Position(records=7, steps=5, cursor=6)
+    position = Position(records=7, steps=5, cursor=6, checkpoint_every=2)
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Position:
         # On any rank other than 0, opening the receipt is an error.

@@ -7,11 +7,12 @@ import io
 import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import ReceiptOptions, Trainer
+from repro_mlir import ReceiptOptions, ReproError, Trainer
 from repro_mlir.base import progress
 
 pytest.importorskip("torch_mlir")
@@ -92,6 +93,19 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
         trainer.fit(BATCHES, 5, callbacks=[stop])
     assert (trainer.steps, trainer.cursor) == (3, 3)
     _check_resumed(_make(ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)), whole, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "steps, reason",
+    [
+        (-3, "expected at least 0 steps, got -3"),
+        ("3", "expected a whole number of steps, got '3'"),
+        (2.5, "expected a whole number of steps, got 2.5"),
+    ],
+)
+def test_numbers_of_steps(steps: Any, reason: str, tmp_path: Path) -> None:
+    with _make(tmp_path / "run") as trainer, pytest.raises(ReproError, match=reason):
+        trainer.fit(BATCHES, steps)
 
 
 class Signs(torch.optim.Optimizer):

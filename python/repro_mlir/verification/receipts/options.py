@@ -10,6 +10,10 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write
+from repro_mlir.base.output_paths import RECEIPT_FILES
+
+CHECKPOINT_EVERY = 100
+"""The number of steps from one kept state to the next, if the user passes none."""
 
 NONFINITE_LOSS = ("warn", "stop", "ignore")
 """The reactions of a run to a loss that is NaN or infinite: warn once, end the run, or continue."""
@@ -21,7 +25,8 @@ class ReceiptOptions:
 
     Attributes:
       path: the directory of the receipt.
-      checkpoint_every: the number of steps from one kept state to the next.
+      checkpoint_every: the number of steps from one kept state to the next; None for 100, or in a resumed receipt for
+        the number with which the receipt began. A resumed receipt refuses another number.
       store_batches: whether the receipt contains the batches; otherwise a verifier must have them.
       resume: whether to continue an existing receipt; otherwise, an existing receipt is an error.
       script: the script that yields the batches, which the receipt names.
@@ -31,7 +36,7 @@ class ReceiptOptions:
     """
 
     path: str | Path
-    checkpoint_every: int = 100
+    checkpoint_every: int | None = None
     store_batches: bool = True
     resume: bool = False
     script: str | Path | None = None
@@ -39,15 +44,27 @@ class ReceiptOptions:
     microbatches_every: int | None = None
 
     def check_begins(self) -> None:
-        """Raises ReproError if no receipt can be created; callers check this before they capture a step, which is
-        slow."""
+        """Checks that a run can begin or resume this receipt, which a `Trainer` does before its first step.
+
+        Raises:
+          ReproError: the path has no name, no folder can be created there, or it exists and is not to be resumed or is
+            not a receipt.
+        """
+        if not str(self.path):
+            raise ReproError("expected the path of a folder as receipt, got an empty name")
         if not Path(self.path).exists():
             check_can_write(self.path)
-        elif not self.resume:
+        elif not self.resume or not self._is_receipt():
             raise self.exists()
 
+    def _is_receipt(self) -> bool:
+        return any((Path(self.path) / name).is_file() for name in RECEIPT_FILES)
+
     def exists(self) -> ReproError:
-        """Returns the error for a receipt that exists and is not to be resumed."""
+        """Returns the error for a path that exists: a receipt that is not to be resumed, or another file or folder.
+        The caller raises the error."""
+        if not self._is_receipt():
+            return ReproError(f"{self.path} exists and is not a receipt: give the receipt another name")
         return ReproError(
             f"{self.path} exists: resume it (ReceiptOptions(path, resume=True); repro train --resume), give the "
             "receipt another name, or delete it"

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -42,7 +43,7 @@ from repro_mlir.verification.receipts.form import (
     Signature,
     committed_microbatches,
 )
-from repro_mlir.verification.receipts.options import ReceiptOptions
+from repro_mlir.verification.receipts.options import CHECKPOINT_EVERY, ReceiptOptions
 from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.signing import PrivateKey
 from repro_mlir.verification.receipts.step_log import StoredInputs, loss_of
@@ -119,8 +120,9 @@ class Recorder:
     ) -> Header:
         """Returns the header of the receipt. Raises ReproError for invalid options."""
         every = options.microbatches_every
-        if options.checkpoint_every < 1:
-            raise ReproError(f"expected at least 1 step between checkpoints, got {options.checkpoint_every}")
+        checkpoints = CHECKPOINT_EVERY if options.checkpoint_every is None else options.checkpoint_every
+        if type(checkpoints) is not int or checkpoints < 1:
+            raise ReproError(f"expected at least 1 step between checkpoints, got {checkpoints!r}")
         if every is not None and (type(every) is not int or not 1 <= every < 1 << 53):
             raise ReproError(f"expected at least 1 step between committed microbatches, got {every!r}")
         if writes and options.sign is not None:
@@ -132,7 +134,7 @@ class Recorder:
             commit(program, 0, program.initial).root.hex(),
             (ListedProgram.of(program),),
             options.store_batches,
-            options.checkpoint_every,
+            checkpoints,
             executor("recording a receipt").describe(target, threads),
             _script(options.script),
             nonfinite_loss,
@@ -151,7 +153,9 @@ class Recorder:
                 writer.create(self._path, header, self._program)
             elif not options.resume:
                 raise options.exists()
-            opened = self._writer = writer.ReceiptWriter(self._path, header)
+            opened = self._writer = writer.ReceiptWriter(
+                self._path, header, any_interval=options.checkpoint_every is None
+            )
         except OSError as error:
             raise self._cannot_write(error) from None
         log, kept = opened.log, opened.kept
@@ -161,7 +165,8 @@ class Recorder:
             if loss is not None and not math.isfinite(loss):
                 opened.close()
                 raise ReproError(f"{self._path}: the run has stopped, as step {last.step} gave the loss {loss}")
-        return Position(kept, last.step if last else 0, last.commitment.cursor if last else 0)
+        cursor = last.commitment.cursor if last else 0
+        return Position(kept, last.step if last else 0, cursor, opened.header.checkpoint_every)
 
     def _open_together(
         self, options: ReceiptOptions, target: str, threads: int, nonfinite_loss: str, ranks: Ranks
@@ -188,7 +193,8 @@ class Recorder:
                 self._writer.close()
             raise
         if ranks.rank > 0:
-            self._writer = FollowingWriter(headers[0], begin.records, state)
+            header = replace(headers[0], checkpoint_every=begin.checkpoint_every)
+            self._writer = FollowingWriter(header, begin.records, state)
         return begin
 
     def work_on(self, state: dict[str, np.ndarray]) -> None:

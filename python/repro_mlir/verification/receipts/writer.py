@@ -77,26 +77,27 @@ class ReceiptWriter:
       log: the records that the receipt had when it was opened.
     """
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, *, any_interval: bool = False) -> None:
         """Opens a receipt and removes the remains of interrupted writes.
 
         Args:
           header: the header for the current run.
+          any_interval: whether the receipt may have another `checkpoint_every` than `header`.
         Raises:
           ReproError: if the receipt is of another run, or another process writes it.
         """
         self._path = path
         self._lock = storage.Lock(path)
         try:
-            self._open(header)
+            self._open(header, any_interval)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, header: Header) -> None:
+    def _open(self, header: Header, any_interval: bool) -> None:
         path = self._path
         receipt = Receipt(path)
-        self.header = _same_run(receipt.header, header, path)
+        self.header = _same_run(receipt.header, header, path, any_interval)
         log = self.log = receipt.log
         # Records up to a kept state are synced to disk before the state is written. After a power failure, later
         # records may be missing or contain garbage.
@@ -294,7 +295,10 @@ class ReceiptWriter:
         self._lock.release()
 
 
-def _same_run(found: Header, wanted: Header, path: Path) -> Header:
+_CHANGE_BACK = "change the option back, or begin another receipt"
+
+
+def _same_run(found: Header, wanted: Header, path: Path, any_interval: bool) -> Header:
     # A renamed script is the same script.
     if (found.script and found.script[1]) != (wanted.script and wanted.script[1]):
         stated, given = (" of BLAKE3 ".join(each.script) if each.script else "no script" for each in (found, wanted))
@@ -320,7 +324,15 @@ def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     for name in ("nonfinite_loss", "microbatches_every"):
         ours, theirs = getattr(wanted, name), getattr(found, name)
         if ours != theirs:
-            raise ReproError(f"{path}: expected a receipt with {name}={ours!r}, as in this run, got {theirs!r}")
+            raise ReproError(
+                f"{path}: expected a receipt with {name}={ours!r}, as in this run, got {theirs!r}: {_CHANGE_BACK}"
+            )
+    if not any_interval and found.checkpoint_every != wanted.checkpoint_every:
+        raise ReproError(
+            f"{path}: expected a receipt with checkpoint_every={wanted.checkpoint_every}, as in this run, got "
+            f"{found.checkpoint_every}: {_CHANGE_BACK}"
+        )
     if found.stored != wanted.stored:
-        raise ReproError(f"{path}: expected a receipt {'with' if wanted.stored else 'without'} batches, as in this run")
+        kept = "with" if wanted.stored else "without"
+        raise ReproError(f"{path}: expected a receipt {kept} batches, as in this run: {_CHANGE_BACK}")
     return found
