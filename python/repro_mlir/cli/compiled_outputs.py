@@ -48,7 +48,7 @@ class ProgramFile:
         if self.options.target:
             check_target(self.options.target, [MICROCONTROLLER])
             check_runs(self.options.target)
-        check_can_write(self.options.output)
+        check_can_write(self.options.output, ".repro")
 
     def write(self, program: Program, steps: Sequence[Sequence[np.ndarray]]) -> dict[str, Any]:
         """Writes the output.

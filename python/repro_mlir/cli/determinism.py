@@ -66,7 +66,7 @@ def _determinism(options: argparse.Namespace) -> int:
 
     kind = expect(options.model, SCRIPT, PROGRAM, MODULE, ONNX, SAVED_MODEL)
     if options.html is not None:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     report = _of_script(options) if kind is SCRIPT else _of_file(options, kind is not PROGRAM and kind is not None)
     if options.html is not None:
         write_file(options.html, page(report).encode())

@@ -118,7 +118,7 @@ def _diff_dumps(options: argparse.Namespace) -> int:
     if options.pattern and options.manifest:
         raise ReproError("expected --pattern or --manifest, got both")
     if options.html:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     first, second = (
         list_side(run, pattern, options.manifest)
         for run, pattern in zip(options.runs, (patterns[0], patterns[-1]), strict=True)
@@ -176,7 +176,7 @@ def _diff_runs(options: argparse.Namespace) -> int:
         raise ReproError(f"expected --ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None
     if options.html:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     found = _find(options, targets)
     if found is None:
         notes = _notes(options.runs)

@@ -31,7 +31,7 @@ def _inputs(options: argparse.Namespace) -> int:
     from repro_mlir.frontends.torch.scripts import load_training
 
     expect(options.script, SCRIPT)
-    check_can_write(options.output)
+    check_can_write(options.output, ".npz")
     given = load_training(options.script, **numerics_of(options))
     program, (inputs,) = capture_steps(given, 1, skipped=options.batch - 1)
     write_arrays(options.output, {kind.name: array for kind, array in zip(program.inputs, inputs, strict=True)})

@@ -56,7 +56,7 @@ def _map(options: argparse.Namespace) -> int:
     if options.simulate and kind is not SCRIPT:
         raise ReproError(f"{options.program}: expected a script with --simulate, which needs a state and inputs")
     if options.html is not None:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     program, inputs = read_step(options, options.precision)
     assert isinstance(program, Program)
     mapping = map_step(program, options.machine)

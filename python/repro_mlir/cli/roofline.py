@@ -91,7 +91,7 @@ def _predict(options: argparse.Namespace) -> int:
     if options.measured is not None and not isinstance(first, Accelerator):
         raise ReproError(f"--measured: expected a GPU as the first --machine, got {first.name}")
     if options.html is not None:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     program, inputs = read_step(options, options.precision)
     codes = Codes(program)
     cases: list[Case] = []

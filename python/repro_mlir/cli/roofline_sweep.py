@@ -54,7 +54,7 @@ def _sweep(options: argparse.Namespace) -> int:
             for text in texts:
                 machine.with_changes({name: text})
     if options.html is not None:
-        check_can_write(options.html)
+        check_can_write(options.html, ".html")
     programs = {each: read_step(options, each)[0] for each in recipes} or {"": read_step(options, None)[0]}
     points = sweep(programs, machines, options.threads)
     losses = {}

@@ -41,9 +41,9 @@ def _run(options: argparse.Namespace) -> int:
 
     expect(options.program, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL)
     check_runs(options.target)
-    for path in (options.save, options.outputs):
+    for path, ending in ((options.save, ".safetensors"), (options.outputs, ".npz")):
         if path:
-            check_can_write(path)
+            check_can_write(path, ending)
     program = read_program(options.program, options.size)
     if options.state:
         arrays = load_tensors(program.state, options.state)

@@ -45,7 +45,10 @@ def register(commands: Commands) -> None:
     command.add_argument("--receipt", metavar="DIR", help="record the run, for repro verify")
     command.add_argument("--resume", action="store_true", help="continue the receipt if it exists")
     command.add_argument(
-        "--checkpoint-every", type=positive, metavar="N", help="steps between the states that the receipt keeps (100)"
+        "--checkpoint-every",
+        type=positive,
+        metavar="N",
+        help="steps between the states that the receipt keeps (100, or those of a resumed receipt)",
     )
     command.add_argument(
         "--leave-batches",
@@ -82,7 +85,7 @@ def _train(options: argparse.Namespace) -> int:
         if options.sign is not None:
             PrivateKey(options.sign)
     if options.save:
-        check_can_write(options.save)
+        check_can_write(options.save, ".safetensors")
     given = load_training(options.script, **numerics_of(options))
     if given.steps not in (None, options.steps) and (ranks is None or ranks.rank == 0):
         tell(
@@ -167,7 +170,7 @@ def _receipt(options: argparse.Namespace) -> ReceiptOptions | None:
         return None
     return ReceiptOptions(
         options.receipt,
-        checkpoint_every=options.checkpoint_every or 100,
+        checkpoint_every=options.checkpoint_every,
         store_batches=not options.leave_batches,
         resume=options.resume,
         script=options.script,

@@ -15,7 +15,7 @@ from typing import Any
 from repro_mlir.base.command_line import Parser, Status, positive, run_command
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.npz import load_inputs
-from repro_mlir.base.files.storage import write_file
+from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.files.tensor_file import load_tensors, write_tensors
 from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.base.printing import tell
@@ -63,6 +63,8 @@ def run(bundle: Bundle, options: argparse.Namespace) -> int:
     """Runs steps of a bundle and prints their results. Returns 1 if they are not the results that the bundle expects,
     else 0."""
     steps = options.steps or max(bundle.steps, 1)
+    if options.save:
+        check_can_write(options.save, ".safetensors")
     inputs = load_inputs(options.inputs, bundle.inputs) if options.inputs else None
     if inputs is None:
         bundle.recorded_inputs(steps - 1)

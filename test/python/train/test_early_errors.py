@@ -58,7 +58,8 @@ def test_receipts(tmp_path: Path) -> None:
     model = _Counting(3, 2)
     (tmp_path / "file").touch()
     for path, reason in (
-        (tmp_path, "exists: resume it .*, give the receipt another name, or delete it$"),
+        (tmp_path, "exists and is not a receipt: give the receipt another name$"),
+        ("", "expected the path of a folder as receipt, got an empty name"),
         (tmp_path / "missing" / "receipt", "cannot write .*: No such file or directory"),
         (tmp_path / "file" / "receipt", "cannot write .*: Not a directory"),
     ):
@@ -76,8 +77,11 @@ def test_commands(tmp_path: Path, without_target: str, capsys: pytest.CaptureFix
     (receipt / "receipt.json").write_text("{}")
     for arguments, reason in (
         (["train", str(script), "--steps", "1", "--target", without_target], "cannot run"),
-        (["train", str(script), "--steps", "1", "--receipt", str(tmp_path)], "exists: resume it"),
+        (["train", str(script), "--steps", "1", "--receipt", str(tmp_path)], "exists and is not a receipt"),
         (["train", str(script), "--steps", "1", "--save", missing], "cannot write"),
+        (["train", str(script), "--steps", "1", "--save", f"{tmp_path}/x.pt"], "ends in .safetensors"),
+        (["inputs", str(script), "-o", f"{tmp_path}/x.safetensors"], "ends in .npz"),
+        (["compile", str(script), "-o", f"{tmp_path}/x.onnx"], "ends in .repro"),
         (["train", str(script), "--steps", "1", "--receipt", f"{tmp_path}/new", "--sign", missing], "cannot read"),
         (["train", str(script), "--steps", "1", "--save", str(tmp_path)], "Is a directory"),
         (["compile", str(script), "--target", without_target, "-o", str(tmp_path / "out")], "cannot run"),

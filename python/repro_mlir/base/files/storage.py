@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_descriptor
-from repro_mlir.base.output_paths import refuse_inside_receipt
+from repro_mlir.base.output_paths import refuse_inside_receipt, refuse_other_format
 from repro_mlir.base.printing import is_standard_output
 
 PARTIAL = ".partial"
@@ -36,11 +36,13 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     sync_directory(path.parent)
 
 
-def check_can_write(path: str | Path) -> None:
-    """Raises ReproError if no file or new folder can be created at a path, or the path is within a receipt. Callers
-    check this before they compute the contents."""
+def check_can_write(path: str | Path, ending: str | None = None) -> None:
+    """Raises ReproError if no file or new folder can be created at a path, the path is within a receipt, or its name
+    ends as those of another format than `ending`. Callers check this before they compute the contents."""
     if is_standard_output(path):
         return
+    if ending is not None:
+        refuse_other_format(path, ending)
     refuse_inside_receipt(path)
     target = Path(os.path.realpath(path))
     folder = target.parent
@@ -245,7 +247,9 @@ class Lock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise ReproError(f"{path}: another process is writing this receipt") from None
+            raise ReproError(
+                f"{path}: another process or trainer is writing this receipt: wait for it, or end it"
+            ) from None
 
     def release(self) -> None:
         """Releases the lock."""

@@ -16,11 +16,12 @@ import torch
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import read_regular
-from repro_mlir.base.files.storage import write_whole
+from repro_mlir.base.files.storage import check_can_write, write_whole
 from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.tensors import canonical_of
+from repro_mlir.base.output_paths import refuse_other_format
 from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES
@@ -68,7 +69,8 @@ def check_fits(
         missing = sorted(optimizer.defaults.keys() - group)
         if missing:
             raise ReproError(
-                f"parameter group {index}: expected the options of {_name(optimizer)}, got no {missing[0]}"
+                f"parameter group {index}: expected the options of {_name(optimizer)}, got no {missing[0]}: the "
+                "checkpoint is of another optimizer"
             )
         if list(group["params"]) != own_group["params"]:
             raise ReproError(
@@ -151,8 +153,9 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state atomically: a former file remains until the new one is complete.
 
     Raises:
-      ReproError: the file cannot represent a value, or the file cannot be written.
+      ReproError: the file cannot represent a value, its name ends as those of another format, or it cannot be written.
     """
+    refuse_other_format(path, ".safetensors")
     tensors = {f"{owner}.{name}": value for owner in _NAMED for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     if "loss_scale" in state:
@@ -187,6 +190,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     file = Path(os.path.realpath(path))
     if file.exists() and not file.is_file():
         raise ReproError(f"cannot write {path}: expected a regular file")
+    check_can_write(path)
     try:
         write_whole(file, [data])
     except OSError as error:
@@ -197,6 +201,11 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Returns the state that `save_checkpoint` wrote; raises ReproError for any other file."""
     data = read_regular(path, limits().archive_bytes, follow=True)
+    if data.startswith(b"PK"):
+        raise ReproError(
+            f"{path}: expected a safetensors file of save_checkpoint, got a zip file: load a file of torch.save with "
+            "load_state_dict(torch.load(file))"
+        )
     kinds, arrays, metadata = read_all_tensors(data, str(path))
     modules: dict[str, dict[str, Any]] = {"model": {}}
     optimizer: dict[int, dict[str, Any]] = {}
