@@ -110,7 +110,7 @@ def test_a_finished_run_goes_on(finished: Path, copy: Callable[[], Path]) -> Non
     path = copy()
     train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True), STEPS + 2)
     assert repro_mlir.verify(path).steps == STEPS + 2
-    with pytest.raises(ReproError, match="expected at least 10 steps, the number .* has, got 8: give"):
+    with pytest.raises(ReproError, match=r"expected at least 10 steps, the number .* has, got 8: give"):
         train(ReceiptOptions(path, resume=True))
     assert repro_mlir.Receipt(path).header.checkpoint_every == EVERY
 
@@ -239,7 +239,7 @@ def test_two_writers(finished: Path, copy: Callable[[], Path]) -> None:
     model, loss_fn, optimizer, batches, extra = training()
     with repro_mlir.Trainer(model, loss_fn, optimizer, receipt=options, **extra) as trainer:
         trainer.fit(batches, STEPS)
-        with pytest.raises(ReproError, match="another process or trainer is writing .*: wait for it, or end it"):
+        with pytest.raises(ReproError, match=r"another process or trainer is writing .*: wait for it, or end it"):
             train(options)
 
 

@@ -187,19 +187,33 @@ def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractC
 
 def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None]) -> None:
     """Makes the functions that change gradients call `check(name, parameters)` first, also those that the user has
-    imported under another name. `clip_grad_norm_` calls `clip_grads_with_norm_`."""
-    for wrapper in (torch.nn.utils.clip_grads_with_norm_, torch.nn.utils.clip_grad_value_):
+    imported under another name. `clip_grad_norm_` and `GradScaler.step` call others of these functions, but are
+    checked first, under the names that the user wrote."""
+    clipping = torch.nn.utils
+    for wrapper in (clipping.clip_grad_norm_, clipping.clip_grads_with_norm_, clipping.clip_grad_value_):
         with private_names("torch"):
             (cell,) = wrapper.__closure__ or ()
         cell.cell_contents = _preceded_clipping(cell.cell_contents, wrapper.__name__.removeprefix("_"), check)
-    unscale = torch.amp.GradScaler.unscale_
+    unscale, step_ = torch.amp.GradScaler.unscale_, torch.amp.GradScaler.step
 
     @functools.wraps(unscale)
     def unscale_(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
-        check("unscale_", [parameter for group in optimizer.param_groups for parameter in group["params"]])
+        check("GradScaler.unscale_", _parameters(optimizer))
         unscale(scaler, optimizer)
 
+    @functools.wraps(step_)
+    def step(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *arguments: Any, **keywords: Any) -> Any:
+        # A scaler that is not enabled calls `optimizer.step`, which has its own check.
+        if scaler.is_enabled():
+            check("GradScaler.step", _parameters(optimizer))
+        return step_(scaler, optimizer, *arguments, **keywords)
+
     torch.amp.GradScaler.unscale_ = unscale_  # type: ignore[assignment, method-assign]
+    torch.amp.GradScaler.step = step  # type: ignore[assignment, method-assign]
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _preceded_clipping(clip: Any, name: str, check: Callable[[str, list[torch.Tensor]], None]) -> Any:

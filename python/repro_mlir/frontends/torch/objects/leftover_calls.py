@@ -4,7 +4,7 @@
 """Refuses calls that a loop with `loss.backward()` needs, and that have no effect next to a trainer.
 
 A trainer's step computes gradients, clips them and updates the parameters. So the clipping functions of torch.nn.utils,
-`GradScaler.unscale_` and `optimizer.step` find no gradients, and PyTorch does nothing. A gradient that the step returns
+`unscale_` and `step` of a GradScaler, and `optimizer.step` find no gradients, and PyTorch does nothing. A gradient that the step returns
 has already been used. These calls are refused while a trainer has the parameters. If `backward` of the user's own loop
 has computed a gradient, the calls have an effect and are allowed.
 """
@@ -25,14 +25,17 @@ from repro_mlir.frontends.torch.base.torch_internals import precede_gradient_fun
 from repro_mlir.frontends.torch.optimizers.given_gradients import GivenGradients
 
 _REASON = "a Trainer's step computes the gradients and updates the parameters itself"
+_SCALER = "pass loss_scale= to Trainer and remove the calls of the GradScaler"
 _REMEDIES = {
-    "clip_grads_with_norm_": "pass clip_norm= to Trainer and remove the call of clip_grad_norm_",
+    "clip_grad_norm_": "pass clip_norm= to Trainer and remove the call of clip_grad_norm_",
+    "clip_grads_with_norm_": "pass clip_norm= to Trainer and remove the call of clip_grads_with_norm_",
     "clip_grad_value_": "clamp in a hook of each parameter, such as p.register_hook(lambda g: g.clamp(-1, 1)), and "
     "remove the call of clip_grad_value_",
-    "unscale_": "pass loss_scale= to Trainer and remove the calls of the GradScaler",
-    "step": "remove optimizer.step(), or call trainer.close() before a loop of your own",
+    "GradScaler.unscale_": _SCALER,
+    "GradScaler.step": _SCALER,
+    "optimizer.step": "remove optimizer.step(), or call trainer.close() before a loop of your own",
 }
-"""The remedy for each call, by the name of the function."""
+"""The remedy for each call, by the function that the user calls."""
 
 
 class LeftoverCalls:
@@ -77,7 +80,7 @@ class LeftoverCalls:
         """Raises ReproError if none of the parameters has a gradient that the user's own loop has computed."""
         gradients = [parameter.grad for parameter in parameters]
         if all(each is None or self._returned.get(each) == each._version for each in gradients):
-            raise ReproError(f"{name} has no effect: {_REASON}: {_REMEDIES[name]}")
+            raise ReproError(f"{name}() has no effect: {_REASON}: {_REMEDIES[name]}")
 
 
 _ACTIVE: set[weakref.ref[LeftoverCalls]] = set()
@@ -98,7 +101,7 @@ class _StepHook(TrainerStepHook):
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         calls = self._calls()
         if calls is not None and not arguments[1:] and not keywords:
-            calls.refuse("step", (parameter for group in optimizer.param_groups for parameter in group["params"]))
+            calls.refuse("optimizer.step", (parameter for group in optimizer.param_groups for parameter in group["params"]))
 
 
 def _check(name: str, parameters: list[torch.Tensor]) -> None:
