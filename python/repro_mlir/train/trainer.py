@@ -717,6 +717,8 @@ class Trainer(ConstantAttributes):
         if not self._may_resume or self._has_run:
             return batches, 0
         for first in batches:
+            # Skipped batches are drawn without the steps between which the user calls schedulers.
+            frontend.mark_stepped(self._optimizer)
             self._prepare(as_arguments(first))
             recorder = self._recorder
             assert recorder is not None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.capture.microbatches import first_microbatch
     from repro_mlir.frontends.torch.capture.step_results import fill_gradients, read_results, returned_by
     from repro_mlir.frontends.torch.capture.training import capture_training
-    from repro_mlir.frontends.torch.objects.binding import Binding, Stale
+    from repro_mlir.frontends.torch.objects.binding import Binding, Stale, mark_stepped
     from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
     from repro_mlir.frontends.torch.objects.checkpoint import (
         CHECKPOINT_FORMAT,
@@ -75,6 +75,7 @@ _HOMES = {
     "first_microbatch": "capture.microbatches",
     "form_of": "objects.watch",
     "load_checkpoint": "objects.checkpoint",
+    "mark_stepped": "objects.binding",
     "own_arrays": "objects.trainer_state",
     "outside_inference_mode": "base.model_modes",
     "own_entries": "objects.trainer_state",
@@ -113,6 +114,7 @@ __all__ = [
     "first_microbatch",
     "form_of",
     "load_checkpoint",
+    "mark_stepped",
     "outside_inference_mode",
     "own_arrays",
     "own_entries",

@@ -171,7 +171,13 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     options = options | {name: value for name, value in numerics.items() if value is not None}
     validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
     return Training(
-        given[0], given[1], given[2], _Batches(given[3], file), options, validation, _default_steps(module.training)
+        given[0],
+        given[1],
+        given[2],
+        _Batches(given[3], given[2], file),
+        options,
+        validation,
+        _default_steps(module.training),
     )
 
 
@@ -229,8 +235,8 @@ def _require_packages() -> None:
 class _Batches:
     """Iterates over the batches of a script; converts the script's errors to ReproError with the script's line."""
 
-    def __init__(self, given: Any, file: Path) -> None:
-        self._file = file
+    def __init__(self, given: Any, optimizer: Any, file: Path) -> None:
+        self._file, self._optimizer = file, optimizer
         if not isinstance(given, Iterable) and not hasattr(given, "__getitem__"):
             raise ReproError(f"{file}: expected training() to return batches, got {kind_of(given)}")
         self._iterator = repeated(given)
@@ -241,6 +247,9 @@ class _Batches:
     def __next__(self) -> Any:
         with _running(self._file):
             for batch in self._iterator:
+                # Some callers draw batches without running the steps between which the script calls its schedulers.
+                if hasattr(self._optimizer, "param_groups"):
+                    frontend.mark_stepped(self._optimizer)
                 return batch
         raise StopIteration
 

@@ -10,7 +10,6 @@ these.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from repro_mlir.verification.difference.sides import Arrays, compare_tensors, ex
 from repro_mlir.verification.dispute.runs import ReceiptRun
 from repro_mlir.verification.executors import default_target
 from repro_mlir.verification.operators import Operator
+from repro_mlir.verification.operators.graph import different_operators
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences, different_input, first_different_field, ran
 from repro_mlir.verification.receipts.file_list import always_needed, list_files
@@ -211,20 +211,8 @@ def _different_programs(sides: tuple[_Repeated, _Repeated], number: int) -> str:
     graphs = [side.run.graph_of(number) for side in sides]
     if None in graphs:
         return ""
-    computing = ([each for each in graph.operators if not each.inline] for graph in graphs if graph is not None)
-    for operators in itertools.zip_longest(*computing):
-        if _computes(operators[0]) != _computes(operators[1]):
-            pairs = zip(operators, sides, strict=True)
-            told = (f"{each or 'none'}{_computes(each)[1]} in {side.name}" for each, side in pairs)
-            return f": the first different operators are {', and '.join(told)}"
-    return ": the operators have equal names and types, so a constant, an attribute or the use of a value differs"
-
-
-def _computes(operator: Operator | None) -> tuple[str, str]:
-    """Returns the name of an operator and the types of its results."""
-    if operator is None:
-        return "", ""
-    return operator.name, "".join(f" {value.element} {[*value.kind.shape]}" for value in operator.results)
+    known = [(graph, side.name) for graph, side in zip(graphs, sides, strict=True) if graph is not None]
+    return f": {different_operators(*known)}"
 
 
 def _program_file(side: _Repeated, number: int) -> str:

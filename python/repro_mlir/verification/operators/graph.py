@@ -10,6 +10,7 @@ their results are *inline*: extracted parts contain copies of these operators in
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -227,3 +228,24 @@ def _result(operation: Operation, index: int, position: int, kind: ValueType) ->
     name = f"{operation.name}.{index}" + (f"#{position}" if len(operation.results) > 1 else "")
     held = TensorType(name, "i64" if element == "index" else element, kind.shape or ())
     return Value(index, position, held, element, kind.shape is None, operation.name in (CONSTANT, EMPTY))
+
+
+def different_operators(first: tuple[OperatorGraph, str], second: tuple[OperatorGraph, str]) -> str:
+    """Describes the first operators in which two different programs differ. Each program has a name for the text."""
+    pairs = first, second
+    computing = ([each for each in graph.operators if not each.inline] for graph, _ in pairs)
+    for operators in itertools.zip_longest(*computing):
+        if _computes(operators[0]) != _computes(operators[1]):
+            told = (
+                f"{each or 'none'}{_computes(each)[1]} in {name}"
+                for each, (_, name) in zip(operators, pairs, strict=True)
+            )
+            return f"the first different operators are {', and '.join(told)}"
+    return "the operators have equal names and types, so a constant, an attribute or the use of a value differs"
+
+
+def _computes(operator: Operator | None) -> tuple[str, str]:
+    """Returns the name of an operator and the types of its results."""
+    if operator is None:
+        return "", ""
+    return operator.name, "".join(f" {value.element} {[*value.kind.shape]}" for value in operator.results)

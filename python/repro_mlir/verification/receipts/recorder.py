@@ -154,7 +154,7 @@ class Recorder:
             elif not options.resume:
                 raise options.exists()
             opened = self._writer = writer.ReceiptWriter(
-                self._path, header, any_interval=options.checkpoint_every is None
+                self._path, header, program=self._program, any_interval=options.checkpoint_every is None
             )
         except OSError as error:
             raise self._cannot_write(error) from None

@@ -465,7 +465,10 @@ class Replay:
         signature = self._receipt.header.programs[record.program].signature
         at = [kind.name for kind in signature.inputs].index(name)
         if at >= signature.num_hyper_parameters or signature.inputs[at].shape:
-            return f"{self._source.script} gives other values than the receipt records"
+            return (
+                f"{self._source.script} gives other values than the receipt records: if they differ with each run of "
+                "the script, set a seed before the data is made, such as torch.manual_seed(0), and record the run again"
+            )
         ours, theirs = self._given[at], self._receipt.inputs(number)[at]
         return f"the receipt records {theirs!s}, {self._source.script} gives {ours!s}"
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from repro_mlir.base.files import canonical_json, storage
 from repro_mlir.base.numerics.hashing import combine_digests
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.verification.operators.graph import OperatorGraph, different_operators
 from repro_mlir.verification.receipts.commitments import Commitment, next_link
 from repro_mlir.verification.receipts.comparison import different_input
 from repro_mlir.verification.receipts.consistency import check_step
@@ -77,11 +79,14 @@ class ReceiptWriter:
       log: the records that the receipt had when it was opened.
     """
 
-    def __init__(self, path: Path, header: Header, *, any_interval: bool = False) -> None:
+    def __init__(
+        self, path: Path, header: Header, *, program: StepProgram | None = None, any_interval: bool = False
+    ) -> None:
         """Opens a receipt and removes the remains of interrupted writes.
 
         Args:
           header: the header for the current run.
+          program: the first program of the current run, to describe how a receipt with another program differs.
           any_interval: whether the receipt may have another `checkpoint_every` than `header`.
         Raises:
           ReproError: if the receipt is of another run, or another process writes it.
@@ -89,15 +94,15 @@ class ReceiptWriter:
         self._path = path
         self._lock = storage.Lock(path)
         try:
-            self._open(header, any_interval)
+            self._open(header, program, any_interval)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, header: Header, any_interval: bool) -> None:
+    def _open(self, header: Header, program: StepProgram | None, any_interval: bool) -> None:
         path = self._path
         receipt = Receipt(path)
-        self.header = _same_run(receipt.header, header, path, any_interval)
+        self.header = _same_run(receipt, header, program, any_interval)
         log = self.log = receipt.log
         # Records up to a kept state are synced to disk before the state is written. After a power failure, later
         # records may be missing or contain garbage.
@@ -298,7 +303,9 @@ class ReceiptWriter:
 _CHANGE_BACK = "change the option back, or begin another receipt"
 
 
-def _same_run(found: Header, wanted: Header, path: Path, any_interval: bool) -> Header:
+def _same_run(receipt: Receipt, wanted: Header, program: StepProgram | None, any_interval: bool) -> Header:
+    """Returns the header of a receipt; raises ReproError unless it is of the run that `wanted` describes."""
+    found, path = receipt.header, receipt.path
     # A renamed script is the same script.
     if (found.script and found.script[1]) != (wanted.script and wanted.script[1]):
         stated, given = (" of BLAKE3 ".join(each.script) if each.script else "no script" for each in (found, wanted))
@@ -309,7 +316,13 @@ def _same_run(found: Header, wanted: Header, path: Path, any_interval: bool) -> 
     ours, theirs = wanted.programs[0], found.programs[0]
     if ours.identity != theirs.identity:
         different = different_input(theirs.signature, ours.signature)
-        told = f" ({different[0]}: {different[1]} in the receipt, {different[2]} in this run)" if different else ""
+        told = f"{different[0]}: {different[1]} in the receipt, {different[2]} in this run" if different else ""
+        if program is not None and not told:
+            # The receipt need not be readable to be of another run.
+            with suppress(ReproError):
+                graphs = OperatorGraph(receipt.program_at(0)), OperatorGraph(program)
+                told = different_operators((graphs[0], "the receipt"), (graphs[1], "this run"))
+        told = f" ({told})" if told else ""
         raise ReproError(
             f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}{told}: "
             "change the model, the options and the shapes of the batches back, or begin another receipt"

@@ -155,7 +155,16 @@ def test_resuming_another_run(finished: Path, copy: Callable[[], Path]) -> None:
         other.fit(batches, STEPS)
     del extra["clip_norm"]
     other = repro_mlir.Trainer(*training()[:3], receipt=ReceiptOptions(path, resume=True), **extra)
-    with pytest.raises(ReproError, match="expected a receipt of this run's program"):
+    with pytest.raises(
+        ReproError, match=r"expected a receipt of this run's program .* \(clip_norm: f\d+ \[\] in the rec"
+    ):
+        other.fit(batches, STEPS)
+    model, loss_fn, optimizer, batches, extra = training()
+    model[2] = torch.nn.Tanh()
+    other = repro_mlir.Trainer(model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra)
+    with pytest.raises(
+        ReproError, match=r"\(the first different operators are operator .* in the receipt, and .* this"
+    ):
         other.fit(batches, STEPS)
 
 
@@ -423,7 +432,8 @@ def test_commands(capsys, monkeypatch, tmp_path: Path) -> None:
     script.write_text(honest + OTHER_BATCHES)
     assert main(["verify", path, "--script", str(script)]) == 1
     told = capsys.readouterr().out
-    assert f"WRONG    step 5: input batch[1]: {script} gives other values than the receipt records" in told
+    assert f"WRONG    step 5: input batch[1]: {script} gives other values than the receipt records: if they" in told
+    assert "set a seed before the data is made" in told
     script.write_text(honest + OTHER_RATE)
     assert main(["verify", path, "--script", str(script)]) == 1
     assert f"step 1: input lr: the receipt records 0.005, {script} gives 0.25" in capsys.readouterr().out

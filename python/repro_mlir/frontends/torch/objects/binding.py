@@ -35,6 +35,15 @@ class Stale(Exception):
     """The user's objects no longer match the captured program, so they must be captured again."""
 
 
+def mark_stepped(optimizer: Any) -> bool:
+    """Marks an optimizer as having run a step, without which learning rate schedulers warn at their first step. Returns
+    whether it was not marked before."""
+    is_first = not getattr(optimizer, "_opt_called", False)
+    if is_first:
+        optimizer._opt_called = True
+    return is_first
+
+
 class Binding:
     """The state of a program in the user's tensors.
 
@@ -204,11 +213,7 @@ class Binding:
         Returns:
           whether this step was the optimizer's first one.
         """
-        optimizer: Any = self._optimizer
-        is_first = not getattr(optimizer, "_opt_called", False)
-        if is_first:
-            optimizer._opt_called = True
-        return is_first
+        return mark_stepped(self._optimizer)
 
     def leave(self, bring_back: Callable[[], None], foreign: frozenset[str] = frozenset()) -> None:
         """Records that the newest values are elsewhere, for example on a device, until `bring_back` is called.
