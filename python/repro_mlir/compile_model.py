@@ -65,8 +65,8 @@ def compile(
 ) -> Executable | SymbolicExecutable | PartitionedExecutable:
     """Compiles a program or a model; its results have the same bits on every target and with any number of threads.
 
-    Compiled code is cached on disk (see base/files/cache.py). `executable.program.initial_state()` returns the
-    parameters and buffers of a captured model.
+    Compiled code is cached on disk; the environment variable `REPRO_MLIR_CACHE` names the folder of the cache.
+    `executable.program.initial_state()` returns the parameters and buffers of a captured model.
 
     Without the compiler, `interpret` runs a step of a program with the reference interpreter.
 

@@ -10,6 +10,23 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from repro_mlir.base.near_names import did_you_mean
+
+_SYNONYMS = {
+    "clip_grad_norm": "clip_norm",
+    "clip_grad_norm_": "clip_norm",
+    "gradient_clip_val": "clip_norm",
+    "grad_clip": "clip_norm",
+    "max_grad_norm": "clip_norm",
+    "max_norm": "clip_norm",
+    "device": "target",
+    "grad_scaler": "loss_scale",
+    "scaler": "loss_scale",
+    "accumulate_grad_batches": "microbatches",
+    "gradient_accumulation_steps": "microbatches",
+}
+"""Keywords of this package, by the names that other libraries use."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +53,9 @@ def accepts_keywords(keywords: type, options: type, **defaults: Any) -> Callable
         def checked(*arguments: Any, **given: Any) -> Any:
             for name in given:
                 if name not in known:
-                    raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}")
+                    synonyms = {other: own for other, own in _SYNONYMS.items() if own in known}
+                    near = did_you_mean(name, known, synonyms)
+                    raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}{near}")
             return function(*arguments, **given)
 
         vars(checked)["__signature__"] = inspect.signature(function).replace(parameters=[*known.values()])

@@ -24,7 +24,7 @@ def refuse_other_format(path: str | Path, ending: str) -> None:
     """Raises ReproError if the name of a file ends as those of another format; `ending` is that of the file's own."""
     found = Path(path).suffix
     if found.lower() in _ENDINGS and found.lower() != ending:
-        raise ReproError(f"cannot write {path}: expected a name that ends in {ending}, the file's format, got {found}")
+        raise ReproError(f"cannot write {path}: expected a name that ends in {ending}, got {found}: give another name")
 
 
 def refuse_inside_receipt(path: str | Path) -> None:

@@ -71,7 +71,7 @@ def _check_resume(options: argparse.Namespace) -> int:
         raise ReproError("--arguments belongs to SCRIPT: expected these arguments within the command of --run")
     if options.script is not None:
         if not Path(options.script).is_file():
-            raise ReproError(f"{options.script}: expected a script, found no file: check the path")
+            raise ReproError(f"{options.script}: expected a script, but there is no such file: check the path")
         run, resume = default_templates(options.script, words("--arguments", options.arguments))
     else:
         run = template("--run", options.run)

@@ -67,8 +67,10 @@ def check_target(target: str, others: Sequence[str] = ()) -> None:
         raise ReproError(f"target {shown(target)}: expected a target that runs here, got a microcontroller: {use}")
     if name not in ("cpu", "reference") and name not in targets():
         known = [*targets(), *others]
-        near = did_you_mean(name, known, _SYNONYMS)
-        raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(known)}{near}")
+        if near := did_you_mean(name, known, _SYNONYMS):
+            raise ReproError(f"unknown target {shown(target)}{near} repro targets lists all targets")
+        kinds = dict.fromkeys(f"{CORES}NAME" if each.startswith(CORES) else each.partition(":")[0] for each in known)
+        raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(kinds)}: repro targets lists all")
 
 
 _SYNONYMS = {

@@ -48,8 +48,8 @@ def diff(
       steps: for a script, the maximum number of steps to run.
       ulps: for a script, the largest distance in ulps at which elements still count as equal.
       threads: see `compile`.
-      numerics: for a script, `exact_digits` and `precision` override the script's options of these names; see
-        `exact_contractions` and `repro_mlir.precision.apply_precision`.
+      exact_digits, precision: for a script, override the script's options of these names; see `exact_contractions` and
+        `repro_mlir.precision.apply_precision`.
     Returns:
       the first difference, None if there is none.
     Raises:

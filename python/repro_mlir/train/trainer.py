@@ -507,7 +507,7 @@ class Trainer(ConstantAttributes):
         return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 
     def _report_nonfinite(self, loss: float) -> None:
-        message = f"step {self._position.steps} gave the loss {loss}"
+        message = f"the loss of step {self._position.steps} is {loss}"
         known, self._nonfinite = self._nonfinite, message
         if self._options.nonfinite_loss == "stop":
             raise NonFiniteLoss(f"{message}: the run stops")
@@ -761,7 +761,8 @@ class Trainer(ConstantAttributes):
 
     def close(self) -> None:
         """Finishes the receipt, if there is one, after which no step can run. See `ReceiptOptions`. Afterwards,
-        `optimizer.step()` and gradient clipping of a loop in eager mode are allowed again.
+        `optimizer.step()` and gradient clipping of a loop in eager mode are allowed again. Without a receipt, further
+        steps can run, and refuse these calls again.
 
         Raises:
           ReproError: the receipt cannot be written, or a recomputed step differs from its record.

@@ -24,9 +24,9 @@ def test_targets_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     program = handmade.program()
     with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) cannot run"):
         repro_mlir.compile(program, "cuda:sm_100")
-    with pytest.raises(ReproError, match="unknown target 'cuda:sm_75,sm_90', expected one of cpu, "):
+    with pytest.raises(ReproError, match="unknown target 'cuda:sm_75,sm_90': did you mean cuda:sm_"):
         repro_mlir.compile(program, "cuda:sm_75,sm_90")
-    with pytest.raises(ReproError, match=r"unknown target 'cuda:sm_76', expected one of .*cuda:sm_75"):
+    with pytest.raises(ReproError, match=r"unknown target 'cuda:sm_76': did you mean cuda:sm_"):
         repro_mlir.compile(program, "cuda:sm_76")
     monkeypatch.setenv(LIBRARY_VARIABLE, "libnothing.so")
     with pytest.raises(ReproError, match="expected the CUDA driver libnothing"):

@@ -130,7 +130,7 @@ def test_a_folder_is_made_only_for_files(capsys: pytest.CaptureFixture[str], tmp
     module, folder = tmp_path / "layer.mlir", tmp_path / "new" / "layer"
     command = ["compile", str(module), "--target", "cortex-m4f", "-o", str(folder)]
     for text, message in (
-        (None, "found no file"),
+        (None, "there is no such file"),
         ("func.func @main() {", "cannot be imported"),
         (
             LARGE,

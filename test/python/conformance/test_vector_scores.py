@@ -204,7 +204,7 @@ def test_results_in_files(folder: Path, tmp_path: Path, capsys) -> None:
         ([], "one of the arguments --results --library is required"),
         (["--results", "none"], "library none: expected an operation of the vectors, found none"),
         (["--library", "nothing"], "expected --library ml_dtypes, gfloat, torchao, numpy, reference, MODULE:FUNCTION"),
-        (["--library", "none.py:compute"], "none.py: expected a Python file, found no file"),
+        (["--library", "none.py:compute"], "none.py: expected a Python file, but there is no such file"),
         (["--library", "no_such_module:compute"], "no_such_module: cannot import it: ModuleNotFoundError"),
         (["--library", "json:compute"], "json: expected a function compute(operation, inputs, parameters), found none"),
         (["--library", "reference", "--groups", "paint"], "expected groups whose names begin with 'paint', found none"),

@@ -168,7 +168,7 @@ def test_a_script_that_cannot_be_checked_is_one_error(forks, capsys, broken, mes
     ("arguments", "message"),
     [
         ([], "expected SCRIPT, which comes before --interrupt, or --run, and not both"),
-        (["none.py"], "none.py: expected a script, found no file"),
+        (["none.py"], "none.py: expected a script, but there is no such file"),
         (["--run", "x", "--arguments=1"], "--arguments belongs to SCRIPT"),
         (["--run", "x '"], "--run: expected the syntax of a shell: No closing quotation, got x '"),
         (["--run", "x {step}"], "--run: expected placeholders among {steps}, {total}, {more}, {save}, {resume}, got "),
@@ -242,7 +242,7 @@ assert not {"torch", "repro_mlir.ir", "repro_mlir._mlir_libs._mlir"} & {*sys.mod
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         0,
-        "repro: error: none.py: expected a script, found no file: check the path\n",
+        "repro: error: none.py: expected a script, but there is no such file: check the path\n",
     )
 
 

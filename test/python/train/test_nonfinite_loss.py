@@ -50,7 +50,7 @@ def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
 def test_one_warning_by_default() -> None:
     run = trainer()
     run.step(*GOOD)
-    with pytest.warns(RuntimeWarning, match=r"step 2 gave the loss (inf|nan)") as caught:
+    with pytest.warns(RuntimeWarning, match=r"the loss of step 2 is (inf|nan)") as caught:
         run.step(*BAD)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -67,10 +67,10 @@ def test_ignored() -> None:
 def test_the_run_stops() -> None:
     run = trainer(nonfinite_loss="stop")
     run.step(*GOOD)
-    with pytest.raises(NonFiniteLoss, match=r"step 2 gave the loss (inf|nan): the run stops"):
+    with pytest.raises(NonFiniteLoss, match=r"the loss of step 2 is (inf|nan): the run stops"):
         run.step(*BAD)
     state = run.state_hash()
-    with pytest.raises(NonFiniteLoss, match="the run has stopped: step 2 gave the loss"):
+    with pytest.raises(NonFiniteLoss, match="the run has stopped: the loss of step 2 is"):
         run.step(*GOOD)
     assert run.steps == 2 and run.state_hash() == state
 
@@ -104,7 +104,7 @@ def test_a_receipt_contains_the_setting(tmp_path: Path) -> None:
         again.fit([GOOD, BAD], 2)
     again.close()
     assert repro_mlir.verify(path, target="reference").steps == 2
-    with pytest.raises(repro_mlir.ReproError, match="the run has stopped, as step 2 gave the loss"):
+    with pytest.raises(repro_mlir.ReproError, match="the run has stopped, as the loss of step 2 is"):
         trainer(nonfinite_loss="stop", receipt=repro_mlir.ReceiptOptions(path, resume=True)).prepare(*GOOD)
     with pytest.raises(repro_mlir.ReproError, match="nonfinite_loss='warn', as in this run, got 'stop'"):
         trainer(receipt=repro_mlir.ReceiptOptions(path, resume=True)).prepare(*GOOD)
@@ -143,7 +143,7 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     script.write_text(SCRIPT)
     train = ["train", str(script), "--steps", "3", "--target", "reference", "--json"]
     assert main(train) == 2
-    assert "step 2 gave the loss inf: the run stops" in capsys.readouterr().err
+    assert "the loss of step 2 is inf: the run stops" in capsys.readouterr().err
     assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
     assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
     assert main(["verify", receipt, "--target", "reference"]) == 0

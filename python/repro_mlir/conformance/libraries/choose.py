@@ -73,7 +73,7 @@ def _imported(place: str) -> ModuleType:
     """Returns the module of a name or a Python file."""
     is_file = place.endswith(".py")
     if is_file and not Path(place).is_file():
-        raise ReproError(f"{place}: expected a Python file, found no file: check the path")
+        raise ReproError(f"{place}: expected a Python file, but there is no such file: check the path")
     # As for `python FILE`, the modules next to the file can be imported, also later by the function.
     folder = str(Path(place).resolve().parent) if is_file else os.getcwd()
     if folder not in sys.path:

@@ -144,7 +144,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     """
     file = Path(path)
     if not file.is_file():
-        raise ReproError(f"{path}: expected a script, found no file: check the path")
+        raise ReproError(f"{path}: expected a script, but there is no such file: check the path")
     with _running(file):
         if not _may_define_training(file):
             raise ReproError(_NO_TRAINING.format(path))

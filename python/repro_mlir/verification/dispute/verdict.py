@@ -128,7 +128,7 @@ class Verdict:
         elif self.wrong:
             told = [f"wrong    {' and '.join(self.wrong)}"]
         else:
-            told = ["wrong    not decided"]
+            told = ["wrong    not decided: --terms compares both with an agreed script or receipt"]
         if self.step is not None:
             told.append(f"after    step {self.step}" if self.is_change else f"step     {self.step}")
         if self.subject is not None:

@@ -78,7 +78,7 @@ class Receipt(ConstantAttributes):
         """
         self.path = Path(path)
         if not os.path.lexists(self.path):
-            raise ReproError(f"{self.path}: expected a receipt, found no file or folder: check the path")
+            raise ReproError(f"{self.path}: expected a receipt, but there is no such file or folder: check the path")
         if not os.path.lexists(self.path / HEADER):
             found = "a directory without it" if self.path.is_dir() else "no directory"
             raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}, got {found}")

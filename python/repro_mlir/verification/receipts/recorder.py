@@ -164,7 +164,7 @@ class Recorder:
             loss = loss_of(log[log.record_of(last.step)], opened.header)
             if loss is not None and not math.isfinite(loss):
                 opened.close()
-                raise ReproError(f"{self._path}: the run has stopped, as step {last.step} gave the loss {loss}")
+                raise ReproError(f"{self._path}: the run has stopped, as the loss of step {last.step} is {loss}")
         cursor = last.commitment.cursor if last else 0
         return Position(kept, last.step if last else 0, cursor, opened.header.checkpoint_every)
 

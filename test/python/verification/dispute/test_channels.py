@@ -233,7 +233,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         port = busy.getsockname()[1]
         mistakes = {
             (receipt,): "expected two receipts or addresses",
-            (receipt, str(tmp_path / "none")): "expected a receipt, found no file or folder",
+            (receipt, str(tmp_path / "none")): "expected a receipt, but there is no such file or folder",
             (receipt, "tcp:nowhere"): "expected tcp:HOST:PORT, got tcp:nowhere",
             (receipt, "unix:"): "expected an address tcp:HOST:PORT, unix:PATH or files:FOLDER, got 'unix:'",
             (receipt, f"unix:{tmp_path}/none"): "No such file",
@@ -248,7 +248,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             (receipt, receipt, "--token", script): "expected two receipts or addresses",
             (receipt, f"files:{taken.parent}/none"): "expected a folder",
             ("--serve", receipt, "--listen", f"tcp:0.0.0.0:{port}"): "Address already in use",
-            (receipt, receipt, "--terms", script + "x"): "expected a script, found no file",
+            (receipt, receipt, "--terms", script + "x"): "expected a script, but there is no such file",
             ("--serve", receipt): "expected --serve RECEIPT with --listen ADDRESS, and without A and B",
             ("--serve", receipt, "--listen", "somewhere"): "expected an address",
             ("--serve", receipt, "--listen", "files:"): "expected an address",

@@ -453,7 +453,7 @@ def test_commands(capsys, monkeypatch, tmp_path: Path) -> None:
 
 def test_no_receipt(capsys, tmp_path: Path) -> None:
     assert main(["verify", str(tmp_path / "none")]) == 2
-    assert "expected a receipt, found no file or folder: check the path" in capsys.readouterr().err
+    assert "expected a receipt, but there is no such file or folder: check the path" in capsys.readouterr().err
     assert main(["verify", str(tmp_path)]) == 2
     message = (
         f"{tmp_path}: expected a receipt, which is a directory with a file receipt.json, got a directory without it"
