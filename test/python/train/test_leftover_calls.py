@@ -37,7 +37,10 @@ Call = Callable[[nn.Module, torch.optim.Optimizer], object]
 CALLS: dict[str, tuple[Call, str]] = {
     "norm": (lambda model, _: clip_grad_norm_(model.parameters(), 1.0), NORM),
     "one parameter": (lambda model, _: torch.nn.utils.clip_grad_norm_(model[0].weight, 1.0), NORM),  # type: ignore[index]
-    "given norm": (lambda model, _: clip_grads_with_norm_(model.parameters(), 1.0, torch.tensor(2.0)), "clip_grads_with_norm_() has"),
+    "given norm": (
+        lambda model, _: clip_grads_with_norm_(model.parameters(), 1.0, torch.tensor(2.0)),
+        "clip_grads_with_norm_() has",
+    ),
     "value": (lambda model, _: clip_grad_value_(model.parameters(), 1.0), "p.register_hook"),
     "unscale": (lambda _, optimizer: used_scaler().unscale_(optimizer), "pass loss_scale= to Trainer"),
     "scaled step": (lambda _, optimizer: used_scaler().step(optimizer), "GradScaler.step() has no effect"),

@@ -4,9 +4,9 @@
 """Refuses calls that a loop with `loss.backward()` needs, and that have no effect next to a trainer.
 
 A trainer's step computes gradients, clips them and updates the parameters. So the clipping functions of torch.nn.utils,
-`unscale_` and `step` of a GradScaler, and `optimizer.step` find no gradients, and PyTorch does nothing. A gradient that the step returns
-has already been used. These calls are refused while a trainer has the parameters. If `backward` of the user's own loop
-has computed a gradient, the calls have an effect and are allowed.
+`unscale_` and `step` of a GradScaler, and `optimizer.step` find no gradients, and PyTorch does nothing. A gradient that
+the step returns has already been used. These calls are refused while a trainer has the parameters. If `backward` of the
+user's own loop has computed a gradient, the calls have an effect and are allowed.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ class _StepHook(TrainerStepHook):
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         calls = self._calls()
         if calls is not None and not arguments[1:] and not keywords:
-            calls.refuse("optimizer.step", (parameter for group in optimizer.param_groups for parameter in group["params"]))
+            calls.refuse(
+                "optimizer.step", (parameter for group in optimizer.param_groups for parameter in group["params"])
+            )
 
 
 def _check(name: str, parameters: list[torch.Tensor]) -> None:
