@@ -60,6 +60,14 @@ def write_a_receipt_twice() -> None:
             trainer.step(X, Y)
 
 
+def call_the_optimizer() -> None:
+    model = Scaled(lambda x, y: 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = repro_mlir.Trainer(model, cross_entropy, optimizer)
+    trainer.step(X, Y)
+    optimizer.step()
+
+
 def verify_a_run_without_end() -> None:
     model = Scaled(lambda x, y: 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -105,6 +113,9 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "steps of a receipt": lambda: resume_a_receipt(lambda trainer: trainer.steps),
     "batches of a receipt": lambda: resume_a_receipt(lambda trainer: trainer.step(X, Y)),
     "item of a step's loss": lambda: step().item(),
+    "backward of a step's loss": lambda: step().backward(),
+    "scale of a step's loss": lambda: torch.amp.GradScaler("cpu").scale(step()),
+    "leftover call": call_the_optimizer,
     "no end of a run": verify_a_run_without_end,
     "target": lambda: step(target="cpu:avx9"),
     "recipe": lambda: step(precision="mxfp9"),
@@ -132,7 +143,7 @@ def rows_of(message: str) -> list[str]:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_in_python(mistake: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ReproError if mistake != "item of a step's loss" else AttributeError) as caught:
+    with pytest.raises((AttributeError, ValueError) if "step's loss" in mistake else ReproError) as caught:
         MISTAKES[mistake]()
     assert len(rows_of(str(caught.value))) == 1, caught.value
 
