@@ -160,7 +160,9 @@ def kernel_rows() -> Iterator[str]:
         for name, size in (("data_bytes", 94208), ("code_bytes", 131072)):
             description["core"][name] = {"value": size, "source": "assumption: for a measurement"}
         file.write_text(json.dumps(description))
-        machine = ThumbMachine(cores.compile(program.data, cores.read_machine(str(file)), "thumbv7em"), Path(folder), counts=True)
+        machine = ThumbMachine(
+            cores.compile(program.data, cores.read_machine(str(file)), "thumbv7em"), Path(folder), counts=True
+        )
     machine.states = [value.copy() for value in program.initial]
     machine.outputs = [kind.empty() for kind in program.outputs]
     machine.step(inputs, seed=0)

@@ -515,7 +515,8 @@ LogicalResult PlanVerifier::accessRun(RunOp op, unsigned program) {
       return failure();
   }
   ProgramOp owner = programs[program].op;
-  auto scratch = CoresDialect::ScratchAttrHelper(op.getContext()).getAttr(kernel);
+  auto scratch =
+      CoresDialect::ScratchAttrHelper(op.getContext()).getAttr(kernel);
   if (scratch && scratch.getInt() > owner.getScratchBytes())
     return op.emitOpError("runs '")
            << op.getKernel() << "' with " << scratch.getInt()

@@ -40,9 +40,9 @@ private:
   std::array<int64_t, 2> getPoint(int64_t chip) const;
 
   const ManyCore &machine;
-  std::array<int64_t, 2> extents; ///< the columns and the rows of chips
-  std::vector<double> dram;       ///< by chip
-  std::vector<double> out, in;    ///< by chip, over its links
+  std::array<int64_t, 2> extents;   ///< the columns and the rows of chips
+  std::vector<double> dram;         ///< by chip
+  std::vector<double> out, in;      ///< by chip, over its links
   double outOfAll = 0, inOfAll = 0; ///< over the links of each chip
   double dramOfAll = 0;             ///< of each chip
   /// By axis, by direction (ascending first), and by cut.
