@@ -5,9 +5,11 @@
 
 import ast
 import functools
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import repro_mlir
 import torch
@@ -39,6 +41,7 @@ ATTRIBUTES = {
     "_get_growth_tracker": (torch.amp.GradScaler,),
     "_growth_tracker": (torch.amp.GradScaler("cpu"),),
     "_has_symbolic_sizes_strides": (PARAMETER,),
+    "_inst": (random,),
     "_lazy_init_scale_growth_tracker": (torch.amp.GradScaler,),
     "_modules": (MODULE,),
     "_opt_called": (SCHEDULED,),
@@ -47,6 +50,7 @@ ATTRIBUTES = {
     "_overloadname": (torch.ops.aten.add.Tensor,),
     "_parameters": (MODULE,),
     "_post_accumulate_grad_hooks": (PARAMETER,),
+    "_rand": (np.random.mtrand,),
     "_rename": (torch.fx.Node,),
     "_root": (GRAPH,),
     "_scale": (torch.amp.GradScaler("cpu"),),
@@ -55,7 +59,7 @@ ATTRIBUTES = {
     "_version": (PARAMETER,),
     "_wrapped_by_lr_sched": (SCHEDULED.step,),
 }
-"""Private attributes of PyTorch's objects that the frontend reads, each with the objects that have the attribute."""
+"""Private attributes of objects of PyTorch, Python and NumPy that the frontend reads, each with objects that have it."""
 
 
 @functools.cache
