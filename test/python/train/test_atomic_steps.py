@@ -204,8 +204,8 @@ def test_a_signal_while_the_receipt_is_made(moment: str, tmp_path: Path, monkeyp
 
     made = getattr(writer, moment)
 
-    def interrupted(*arguments: Any) -> Any:
-        result = made(*arguments)
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        result = made(*arguments, **keywords)
         os.kill(os.getpid(), signal.SIGINT)
         return result
 
