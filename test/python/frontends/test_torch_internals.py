@@ -5,7 +5,6 @@
 
 import ast
 import functools
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +40,6 @@ ATTRIBUTES = {
     "_get_growth_tracker": (torch.amp.GradScaler,),
     "_growth_tracker": (torch.amp.GradScaler("cpu"),),
     "_has_symbolic_sizes_strides": (PARAMETER,),
-    "_inst": (random,),
     "_lazy_init_scale_growth_tracker": (torch.amp.GradScaler,),
     "_modules": (MODULE,),
     "_opt_called": (SCHEDULED,),
@@ -59,7 +57,7 @@ ATTRIBUTES = {
     "_version": (PARAMETER,),
     "_wrapped_by_lr_sched": (SCHEDULED.step,),
 }
-"""Private attributes of objects of PyTorch, Python and NumPy that the frontend reads, each with objects that have it."""
+"""Private attributes of objects of PyTorch and NumPy that the frontend reads, each with objects that have it."""
 
 
 @functools.cache
