@@ -26,7 +26,7 @@ EVERY = 7
 def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None:
     """Starts or resumes a receipt at `path`, records steps until it has `steps` of them, and seals it. Repeats the
     batches of `source`."""
-    options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
+    options = ReceiptOptions(path, checkpoint_every=None if path.exists() else EVERY, resume=True)
     recorder = Recorder(options, source.program, "cpu", 1)
     try:
         while recorder.steps < steps:

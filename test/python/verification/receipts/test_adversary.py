@@ -562,7 +562,7 @@ def test_what_was_not_checked(honest: tuple[Path, dict[str, Any], list[Batch]]) 
     path, run, batches = honest
     link = Receipt(path).log[STEPS].chain
     alone = "\n".join(repro_mlir.verify(path, "5", threads=1).not_checked)
-    for text in ("6 of 8 steps", "no script", "the 1 batches without a step", "no signature", "no link"):
+    for text in ("6 of 8 steps", "no script", "the 1 batch without a step", "no signature", "no link"):
         assert text in alone, text
     receipt = Receipt(path)
     inputs = ScriptInputs(receipt, Agreed(receipt.program, run, batches))
