@@ -134,6 +134,25 @@ FailureOr<std::string> mlir::repro::translateToArtifact(ModuleOp module,
   return ::repro_runtime::writeArtifact(artifact);
 }
 
+LogicalResult mlir::repro::runAndLower(
+    ModuleOp module, bool timing,
+    llvm::function_ref<void(OpPassManager &, OpPassManager &)> build) {
+  DefaultTimingManager timer;
+  timer.setEnabled(timing);
+  TimingScope scope = timer.getRootScope();
+  StringRef anchor = ModuleOp::getOperationName();
+  PassManager first(module.getContext(), anchor),
+      lower(module.getContext(), anchor);
+  first.enableTiming(scope);
+  lower.enableTiming(scope);
+  build(first, lower);
+  // Verify lowered IR only at the end: it has many operations, so verifying it
+  // after each pass, as repro-opt does, would be slow.
+  lower.enableVerifier(false);
+  return success(succeeded(first.run(module)) && succeeded(lower.run(module)) &&
+                 succeeded(verify(module)));
+}
+
 FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
                                                   const Level &level,
                                                   unsigned jobs, bool timing) {
@@ -142,20 +161,10 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
            << listLevels() << ", as microcontrollers run no artifacts, got "
            << level.name;
   OwningOpRef<ModuleOp> module = canonical.clone();
-  DefaultTimingManager timer;
-  timer.setEnabled(timing);
-  TimingScope scope = timer.getRootScope();
-  StringRef anchor = ModuleOp::getOperationName();
-  PassManager expand(module->getContext(), anchor),
-      lower(module->getContext(), anchor);
-  expand.enableTiming(scope);
-  lower.enableTiming(scope);
-  buildCPUPipeline(expand, lower, level);
-  // Verify lowered IR only at the end: it has many operations, so verifying it
-  // after each pass, as repro-opt does, would be slow.
-  lower.enableVerifier(false);
-  if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
-      failed(verify(*module)))
+  if (failed(runAndLower(*module, timing,
+                         [&](OpPassManager &expand, OpPassManager &lower) {
+                           buildCPUPipeline(expand, lower, level);
+                         })))
     return failure();
   return translateToArtifact(*module, level, jobs);
 }
@@ -164,18 +173,10 @@ FailureOr<StepProgram> mlir::repro::compileForMicrocontroller(
     ModuleOp canonical, const Level &level, StringRef name,
     ArrayRef<StringRef> initial, bool timing) {
   OwningOpRef<ModuleOp> module = canonical.clone();
-  DefaultTimingManager timer;
-  timer.setEnabled(timing);
-  TimingScope scope = timer.getRootScope();
-  StringRef anchor = ModuleOp::getOperationName();
-  PassManager expand(module->getContext(), anchor),
-      lower(module->getContext(), anchor);
-  expand.enableTiming(scope);
-  lower.enableTiming(scope);
-  buildCPUPipeline(expand, lower, level);
-  lower.enableVerifier(false);
-  if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
-      failed(verify(*module)))
+  if (failed(runAndLower(*module, timing,
+                         [&](OpPassManager &expand, OpPassManager &lower) {
+                           buildCPUPipeline(expand, lower, level);
+                         })))
     return failure();
   FailureOr<TranslatedPlan> translated = readPlan(*module);
   if (failed(translated))

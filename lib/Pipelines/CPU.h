@@ -27,6 +27,13 @@ void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
 FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
                                            unsigned jobs);
 
+/// Runs the passes that `build` adds to the first pass manager, and then those
+/// of the second one, which lower kernels and are verified only at their end.
+/// With `timing`, the time of each pass is printed to stderr.
+LogicalResult
+runAndLower(ModuleOp module, bool timing,
+            llvm::function_ref<void(OpPassManager &, OpPassManager &)> build);
+
 /// Compiles a copy of a canonical program to an artifact. Errors are emitted as
 /// diagnostics. With `timing`, the time of each pass is printed to stderr.
 FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,

@@ -23,7 +23,6 @@
 #include "Target/ManyCore.h"
 #include "dialects/Cores/IR/Cores.h"
 
-#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassRegistry.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -86,20 +85,11 @@ FailureOr<std::string>
 mlir::repro::compileForCores(ModuleOp canonical, StringRef machine,
                              const Level &level, unsigned jobs, bool timing) {
   OwningOpRef<ModuleOp> module = canonical.clone();
-  DefaultTimingManager timer;
-  timer.setEnabled(timing);
-  TimingScope scope = timer.getRootScope();
-  StringRef anchor = ModuleOp::getOperationName();
-  PassManager map(module->getContext(), anchor),
-      lower(module->getContext(), anchor);
-  map.enableTiming(scope);
-  lower.enableTiming(scope);
-  buildCoresMapPipeline(map, {machine.str()});
-  buildCoresLowerPipeline(lower, level);
-  // Verify lowered IR only at the end, since it has many operations.
-  lower.enableVerifier(false);
-  if (failed(map.run(*module)) || failed(lower.run(*module)) ||
-      failed(verify(*module)))
+  if (failed(runAndLower(*module, timing,
+                         [&](OpPassManager &map, OpPassManager &lower) {
+                           buildCoresMapPipeline(map, {machine.str()});
+                           buildCoresLowerPipeline(lower, level);
+                         })))
     return failure();
   return translateToCorePlan(*module, level, jobs);
 }
