@@ -53,6 +53,7 @@ void mlir::repro::buildCoresPlacePipeline(OpPassManager &manager,
   manager.addPass(createReproMapPartition(partition));
   ReproMapTileOptions tile;
   tile.machine = options.machine;
+  tile.multicasts = options.multicasts;
   manager.addPass(createReproMapTile(tile));
   ReproMapPlaceOptions place;
   place.machine = options.machine;
@@ -126,6 +127,9 @@ struct MapOptions : public PassPipelineOptions<MapOptions> {
   Option<std::string> strategy{
       *this, "strategy", llvm::cl::desc("the strategy of repro-map-partition"),
       llvm::cl::init("time")};
+  Option<std::string> multicasts{
+      *this, "multicasts", llvm::cl::desc("the multicasts of repro-map-tile"),
+      llvm::cl::init("time")};
   Option<std::string> homes{*this, "homes",
                             llvm::cl::desc("the homes of repro-map-place"),
                             llvm::cl::init("cores")};
@@ -150,7 +154,8 @@ void mlir::repro::registerCoresPipelines() {
       "canonical programs to a plan of many cores and kernel functions",
       [](OpPassManager &manager, const MapOptions &options) {
         buildCoresMapPipeline(manager, {options.machine, options.strategy,
-                                        options.homes, options.verify});
+                                        options.multicasts, options.homes,
+                                        options.verify});
       });
   PassPipelineRegistration<LevelOptions>(
       "cores-lower", "kernel functions of many cores to the LLVM dialect",

@@ -18,8 +18,9 @@ namespace mlir::repro {
 /// How a program is mapped onto a machine, whose name or file is given.
 struct CoreMappingOptions {
   std::string machine;
-  std::string strategy = "time"; ///< of `repro-map-partition`
-  std::string homes = "cores";   ///< of `repro-map-place`
+  std::string strategy = "time";   ///< of `repro-map-partition`
+  std::string multicasts = "time"; ///< of `repro-map-tile`
+  std::string homes = "cores";     ///< of `repro-map-place`
   /// Whether the plan is verified, which erases the launch plan.
   bool verify = true;
 };

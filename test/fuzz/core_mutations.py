@@ -30,16 +30,15 @@ import campaign
 import core_plans
 import forked
 from core_changes import CHANGES, Plan
+from core_plans import run_passes, translated
 from repro_mlir import ir
 from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cores import read_machine
 from repro_mlir.execute.artifact import checksum
 from repro_mlir.execute.cores import CoresBackend
-from repro_mlir.passmanager import PassManager
 from support import catalogue, kit
 from support.catalogue import Case
-from support.cores import tool
 from support.random_machines import machine
 
 LIMITS = forked.Limits(seconds=120, memory=16 << 30, batch=100)
@@ -51,33 +50,27 @@ VERIFICATIONS = ("repro-verify-cores", "repro-verify-core-mapping")
 _HEADER = 24
 """The number of bytes before the body of a core plan: magic, version and checksum."""
 
-EXACT = 1000
-"""The programs from this number on are exact contractions (K4), which use the matrix arrays of cores."""
+EXACT = range(1000, 2000)
+"""The programs with these numbers are exact contractions (K4), which use the matrix arrays of cores."""
 
-PROGRAMS = (5, 8, 11, 12, 15, 20, 21, 23, 26, 34, 36, 46, 47, 49, 52, 57, 1002, 1005, 1009, 1029)
-"""The programs whose plans are changed: these plans use several cores, which wait for each other, and some make
-checks."""
+PROGRAMS = (
+    *(5, 8, 11, 12, 15, 20, 21, 23, 26, 34, 36, 46, 47, 49, 52, 57, 1002, 1005, 1009, 1029),
+    *(core_plans.PRODUCTS + number for number in (3, 6, 39, 44)),
+)
+"""The programs whose plans are changed: these plans use several cores, which wait for each other or send boxes to each
+other, and some make checks."""
 
 
 def case_of(number: int) -> Case:
     """Returns a random program, or an exact contraction."""
-    if number < EXACT:
+    if number not in EXACT:
         return core_plans.case_of(number)
-    return list(catalogue.exact_contractions())[number - EXACT]
-
-
-def run_passes(text: str, passes: str) -> str:
-    """Runs passes on a module. Raises MLIRError with the diagnostics."""
-    with ir.Context() as context:
-        context.attach_diagnostic_handler(lambda _: True)
-        module = ir.Module.parse(text)
-        PassManager.parse(f"builtin.module({passes})").run(module.operation)
-        return str(module)
+    return list(catalogue.exact_contractions())[EXACT.index(number)]
 
 
 def machine_of(program: int) -> str:
     """Returns the machine onto which a program is mapped."""
-    return "tiny-2x2" if program >= EXACT else machine_file(program % core_plans.MACHINES)
+    return "tiny-2x2" if program in EXACT else machine_file(program % core_plans.MACHINES)
 
 
 @functools.cache
@@ -96,7 +89,7 @@ _FILES: list[object] = []
 @functools.cache
 def base(number: int) -> str:
     """Returns a plan of many cores, which the passes accept, next to the launch plan from which it is made."""
-    options = f"machine={machine_of(number)} verify=false"
+    options = f"machine={machine_of(number)} multicasts=all verify=false"
     text = run_passes(case_of(number).program, f"cores-map{{{options}}}")
     run_passes(text, ",".join(VERIFICATIONS))
     return text
@@ -119,9 +112,7 @@ def changed(seed: int) -> tuple[int, str, str]:
 
 def translate(text: str) -> bytes:
     """Returns the core plan of a plan in the IR."""
-    level = cpu.native_level()
-    lowered = run_passes(text, f"cores-lower{{level={level}}}")
-    return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered)
+    return translated(run_passes(text, f"cores-lower{{level={cpu.native_level()}}}"))
 
 
 def at_speed(plan: bytes, text: str, seed: int) -> bytes:

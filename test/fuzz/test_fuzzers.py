@@ -42,8 +42,9 @@ def test_canonical_programs() -> None:
 
 
 def test_programs_on_many_cores() -> None:
-    # The numbers stand for programs that were wrong or refused once, and for one whose check fails.
-    for result in forked.run((18, 52, 106, 619, 640), core_plans.outcome, core_plans.LIMITS):
+    # The numbers stand for programs that were wrong or refused once, for one whose check fails, and for multicasts.
+    numbers = (18, 52, 106, 619, 640, *(core_plans.PRODUCTS + number for number in (4, 12, 24)))
+    for result in forked.run(numbers, core_plans.outcome, core_plans.LIMITS):
         assert not result.is_finding, result
 
 

@@ -23,6 +23,7 @@ from repro_mlir.reference.steps import StepInterpreter
 from support import catalogue, kit
 from support.builder import Builder
 from support.cores import machine
+from support.predicted import product
 from thumb_cores import CheckFailed, ThumbMachine
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +115,13 @@ def test_folds_of_the_catalogue(case: catalogue.Case, tmp_path: Path) -> None:
     found = compare(to_bytes(case.program), tmp_path, [], arrays, seed=2)
     results = [kit.bits(value, kind) for value, kind in zip(found.outputs, known.result_types, strict=True)]
     kit.compare(known, kit.reference(case.program, case.inputs), results, "thumb cores")
+
+
+def test_multicasts(tmp_path: Path) -> None:
+    """A product of matrices whose cores send elements to each other."""
+    x = np.arange(256, dtype=np.float32).reshape(16, 16)
+    found = compare(to_bytes(product(16)), tmp_path, [], [x, -x])
+    assert any(isinstance(operation, Send) for each in found.plan.programs for operation in each.operations)
 
 
 def test_code_that_does_not_fit(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def Cores_Dialect : Dialect {
 
     - `cores.partition`: the number of pieces along each axis of the kernel;
     - `cores.tile`: the extent of a tile along each axis;
+    - `cores.multicast`: the numbers of the accesses of the kernel whose boxes
+      one core of a group reads and sends to the others;
     - `cores.place`: the core of each piece, as row * columns + column;
     - `cores.home`: for each access of the kernel that writes a tensor of the
       arena, the address at which each piece stays in the memory of its core, or
@@ -88,6 +90,7 @@ def Cores_Dialect : Dialect {
                           "::mlir::repro::cores::MatrixAttr":$matrix,
                           "::mlir::DenseI64ArrayAttr":$partition,
                           "::mlir::DenseI64ArrayAttr":$tile,
+                          "::mlir::DenseI64ArrayAttr":$multicast,
                           "::mlir::DenseI64ArrayAttr":$place,
                           "::mlir::DenseI64ArrayAttr":$home,
                           "::mlir::IntegerAttr":$scratch,

@@ -49,6 +49,22 @@ def test_a_mapping_predicts_what_is_simulated(mapping: Mapping) -> None:
     assert data["bound_seconds"] <= data["seconds"]
 
 
+def test_a_mapping_with_multicasts() -> None:
+    """The DRAM moves boxes that several cores need once, and no bound exceeds the simulated time."""
+    program = program_of(product(64))
+    x = np.full((64, 64), 0.5, np.float32)
+    found = simulate(map_step(program, "spinnaker2"), program, [x, x])
+    data, report = found.data, found.simulated
+    assert report is not None
+    moved = sum(each["dram_bytes"] for each in data["launches"])
+    simulated = sum(link["bytes"] for link in report["links"] if link["kind"] == "channel")
+    # Each of the three matrices has 16 KiB. Without multicasts, this machine moves 21 times as much.
+    assert 3 * 2**14 <= moved <= simulated < 8 * 2**14
+    for name, seconds in data["bounds"].items():
+        assert 0 <= seconds <= report["bounds"][name] * (1 + 1e-9)
+    assert data["bound_seconds"] <= report["seconds"]
+
+
 def test_the_parts_of_a_mapping_add_up(mapping: Mapping) -> None:
     data = mapping.data
     clock = 1e8

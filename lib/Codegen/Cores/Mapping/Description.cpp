@@ -40,9 +40,26 @@ struct PieceWork {
 /// The pieces of a launch, by their sizes along the axes.
 struct LaunchWork {
   SmallVector<int64_t> counts;  ///< of pieces, along each axis
+  SmallVector<int64_t> sharers; ///< of the boxes of each access
   std::vector<PieceWork> works; ///< by the set of axes whose last piece it is
   Tiling tiling;                ///< of the largest piece
   int64_t scratch = 0;
+};
+
+/// Bytes that several cores read at once.
+struct SharedRead {
+  ManyCore::Point first, last; ///< the smallest and largest column and row
+  double bytes;                ///< that each of the cores reads at least
+
+  SharedRead(ManyCore::Point core, double bytes)
+      : first(core), last(core), bytes(bytes) {}
+  void add(const SharedRead &other) {
+    for (int axis : {0, 1}) {
+      first[axis] = std::min(first[axis], other.first[axis]);
+      last[axis] = std::max(last[axis], other.last[axis]);
+    }
+    bytes = std::min(bytes, other.bytes);
+  }
 };
 
 class Describer {
@@ -75,9 +92,9 @@ private:
   /// The accesses that read and that write tensors in the memories of cores, by
   /// launch.
   std::vector<llvm::SmallBitVector> residentReads, residentWrites;
-  /// By kernel, partition and tile.
-  using Key =
-      std::tuple<Operation *, std::vector<int64_t>, std::vector<int64_t>>;
+  /// By kernel, partition, tile and multicasts.
+  using Key = std::tuple<Operation *, std::vector<int64_t>,
+                         std::vector<int64_t>, std::vector<int64_t>>;
   std::map<Key, LaunchWork> known;
   std::vector<std::pair<const MappedLaunch *, LaunchWork *>> ofLaunch;
   // The sums of the whole step.
@@ -180,10 +197,12 @@ LogicalResult Describer::addWork(const MappedLaunch &launch) {
   FailureOr<ArrayRef<int64_t>> sizes =
       getNumbers(launch.dispatch, CoresDialect::TileAttrHelper::getNameStr(),
                  axes.size(), "repro-map-tile");
-  if (failed(partition) || failed(sizes))
+  FailureOr<ArrayRef<int64_t>> multicasts = getMulticasts(launch);
+  if (failed(partition) || failed(sizes) || failed(multicasts))
     return failure();
-  auto [found, isNew] = known.try_emplace(
-      {launch.tiles.getKernel(), partition->vec(), sizes->vec()});
+  auto [found, isNew] =
+      known.try_emplace({launch.tiles.getKernel(), partition->vec(),
+                         sizes->vec(), multicasts->vec()});
   LaunchWork &work = found->second;
   ofLaunch.push_back({&launch, &work});
   if (!isNew || launch.isEmpty())
@@ -208,8 +227,12 @@ LogicalResult Describer::addWork(const MappedLaunch &launch) {
         piece[loop] = last[loop];
     work.works.push_back(getPieceWork(launch, cost, piece, *sizes));
   }
-  work.tiling =
-      getTiling(launch, cost, largest, *sizes, numPieces, usable, machine);
+  PieceGrid grid = launch.getGrid(*partition, machine);
+  for (auto [i, sharers] : llvm::enumerate(grid.sharers))
+    if (!llvm::is_contained(*multicasts, int64_t(i)))
+      sharers = 1;
+  work.tiling = getTiling(launch, cost, largest, *sizes, grid, usable, machine);
+  work.sharers = std::move(grid.sharers);
   return success();
 }
 
@@ -263,11 +286,16 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
   MeshTraffic ownMesh(machine);
   // The pieces of each chip by their sizes.
   DenseMap<std::pair<int64_t, unsigned>, int64_t> ofChip;
+  // The boxes that are sent to several pieces, by access and by the positions
+  // of the pieces along the axes on which the box depends.
+  std::map<std::vector<int64_t>, SharedRead> shared;
   for (auto [number, core] : llvm::enumerate(*place)) {
     unsigned set = 0;
     int64_t rest = number;
+    SmallVector<int64_t> position(work.counts.size());
     for (size_t axis = work.counts.size(); axis-- > 0;) {
-      if (rest % work.counts[axis] == work.counts[axis] - 1)
+      position[axis] = rest % work.counts[axis];
+      if (position[axis] == work.counts[axis] - 1)
         set |= 1u << axis;
       rest /= work.counts[axis];
     }
@@ -280,20 +308,36 @@ LogicalResult Describer::writeLaunch(llvm::json::OStream &json,
     cycles += piece.cycles;
     tiles += piece.tiles;
     if (machine.getChips() == 1) {
-      double read = 0, written = 0;
+      double readAlone = 0, written = 0;
       for (size_t i = 0; i < numAccesses; ++i) {
-        read += getRead(piece, i);
         written += getWritten(piece, i);
+        if (work.sharers[i] == 1) {
+          readAlone += getRead(piece, i);
+          continue;
+        }
+        std::vector<int64_t> key = {int64_t(i)};
+        for (auto [axis, loop] : llvm::enumerate(launch.tiles.getAxes()))
+          if (launch.tiles.getAccesses()[i].dependsOn(loop))
+            key.push_back(position[axis]);
+        SharedRead read(point, getRead(piece, i));
+        shared.try_emplace(key, read).first->second.add(read);
       }
-      ownMesh.add(point, read, written);
+      ownMesh.add(point, readAlone, written);
     }
   }
+  // One channel may have all bytes of a small box.
+  double unit =
+      double(machine.interleaveBytes) * double(machine.channels.size());
+  for (const auto &[key, box] : shared)
+    if (machine.channels.size() == 1 || box.bytes >= unit)
+      ownMesh.addRead(box.first, box.last, box.bytes);
   for (auto [key, count] : ofChip)
     for (size_t i = 0; i < numAccesses; ++i) {
       const DramTensor &tensor = tensors[numbers.lookup(launch.places[i].root)];
       const PieceWork &piece = work.works[key.second];
       if (double bytes = getRead(piece, i))
-        ownChips.add(tensor, key.first, bytes * double(count), true);
+        ownChips.add(tensor, key.first,
+                     bytes * double(count) / double(work.sharers[i]), true);
       if (double bytes = getWritten(piece, i))
         ownChips.add(tensor, key.first, bytes * double(count), false);
     }

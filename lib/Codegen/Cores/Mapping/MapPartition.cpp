@@ -61,17 +61,21 @@ static double getBound(const MappedLaunch &launch, const KernelCost &cost,
                        ArrayRef<int64_t> partition, int64_t pieces,
                        const ManyCore &machine) {
   SmallVector<Interval> piece = launch.getLargestPiece(partition);
-  double bytes = 0;
-  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses()))
-    bytes += getTransferBytes(launch, i, piece, machine) *
-             ((access.reads ? 1 : 0) + (access.writes ? 1 : 0));
+  PieceGrid grid = launch.getGrid(partition, machine);
+  double bytes = 0, fromDram = 0; // of a piece
+  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses())) {
+    double moved = getTransferBytes(launch, i, piece, machine) *
+                   ((access.reads ? 1 : 0) + (access.writes ? 1 : 0));
+    bytes += moved;
+    fromDram += moved / double(grid.sharers[i]);
+  }
   double link = machine.linkBytesPerCycle * machine.clockHz;
   double compute = cost.getCycles(piece) / machine.clockHz;
-  double dram = bytes * double(pieces) / getDramBytesPerSecond(machine);
+  double dram = fromDram * double(pieces) / getDramBytesPerSecond(machine);
   double channels = double(std::max<size_t>(machine.channels.size(), 1)) *
                     double(machine.getChips());
   double network =
-      std::max(bytes / link, bytes * double(pieces) / channels / link);
+      std::max(bytes / link, fromDram * double(pieces) / channels / link);
   // Each further core has to be released and waited for.
   double control = double(pieces) *
                    (machine.releaseCycles + machine.acquireCycles) /
@@ -123,7 +127,8 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
       break;
     Tiling tiling =
         chooseTiling(launch, launch.getLargestPiece(candidate.partition),
-                     candidate.pieces, getUsableBytes(machine), machine);
+                     launch.getGrid(candidate.partition, machine),
+                     getUsableBytes(machine), machine);
     double time = std::max(candidate.bound, tiling.seconds);
     if (!best || time < seconds) {
       best = &candidate;

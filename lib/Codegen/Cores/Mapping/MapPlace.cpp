@@ -84,9 +84,19 @@ private:
     double bytes = getPieceBytes(launches[use.launch], use.access,
                                  pieces.front().range, getSizes(use), machine);
     double count = countChanges(use, pieces.front());
-    double all = bytes * double(pieces.size());
+    double all = bytes * double(pieces.size()) / getSharers(use);
     return std::max(all / getDramBytesPerSecond(machine), bytes / getLink()) +
            count * (machine.channels.front().latencySeconds + getSetup());
+  }
+
+  /// Returns the number of pieces to which each box is sent at once.
+  double getSharers(TensorUse use) const {
+    const MappedLaunch &launch = launches[use.launch];
+    if (!llvm::is_contained(*getMulticasts(launch), int64_t(use.access)))
+      return 1;
+    auto partition = launch.dispatch->getAttrOfType<DenseI64ArrayAttr>(
+        CoresDialect::PartitionAttrHelper::getNameStr());
+    return double(launch.getGrid(partition, machine).sharers[use.access]);
   }
 
   double getSetup() const { return machine.dmaSetupCycles / machine.clockHz; }
@@ -116,7 +126,7 @@ private:
     const std::vector<PlacedPiece> &pieces = placed.ofLaunch[use.launch];
     int64_t elementBytes = launch::getElementBytes(
         launches[use.launch].places[use.access].type.getElementType());
-    double most = 0, numParts = 0, numBoxes = 0;
+    double most = 0, numParts = 0, numBoxes = 0, sharers = getSharers(use);
     size_t step = std::max<size_t>(pieces.size() / kMostPieces, 1);
     DenseMap<unsigned, double> sent; // bytes by core
     for (size_t p = 0; p < pieces.size(); p += step) {
@@ -141,7 +151,7 @@ private:
                      2 * hops * machine.hopCycles / machine.clockHz +
                      double(2 * machine.countChipHops(from, to)) *
                          (machine.chipLatencySeconds);
-          sent[part.core] += bytes * double(step);
+          sent[part.core] += bytes * double(step) / sharers;
         }
       });
       most = std::max(most, seconds);
@@ -263,7 +273,7 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
   int64_t most = getUsableBytes(machine) - scratch.getInt();
   SmallVector<int64_t> tileBytes;
   for (const MappedLaunch &launch : launches) {
-    if (failed(getTileSizes(launch)))
+    if (failed(getTileSizes(launch)) || failed(getMulticasts(launch)))
       return failure();
     tileBytes.push_back(getTileBytes(launch, most, machine));
   }

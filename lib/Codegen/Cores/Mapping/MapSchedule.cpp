@@ -84,10 +84,10 @@ private:
   TileFunction &getFunction(const MappedLaunch &launch,
                             ArrayRef<Interval> tile);
   void createPlan();
-  LogicalResult emitPiece(unsigned launch, const PlacedPiece &piece);
-  FailureOr<std::vector<Stream>>
-  makeStreams(unsigned launch, const PlacedPiece &piece,
-              ArrayRef<SmallVector<Interval>> tiles, bool &isDouble);
+  LogicalResult emitLaunch(unsigned launch);
+  void emitPiece(unsigned launch, const PlacedPiece &piece,
+                 ArrayRef<Stream> streams, bool isDouble);
+  std::vector<Stream> makeStreams(unsigned launch, const PlacedPiece &piece);
   void load(unsigned launch, Program &program, const Stream &stream,
             unsigned box, int64_t address, MemRefType type,
             SmallVectorImpl<Value> &transfers);
@@ -127,6 +127,7 @@ private:
   std::optional<OpBuilder> dram; ///< inserts before all programs
   int64_t usable = 0;            ///< bytes of buffers and scratch memory
   int64_t scratch = 0;           ///< of all tiles
+  int64_t nextCounter = 0;       ///< that no core uses
 
   // (E1)
   std::optional<unsigned> firstChecked; ///< the launch that is `checked`
@@ -360,17 +361,28 @@ namespace {
 struct Transfers {
   unsigned slot = 0;            ///< of the last tile that was loaded
   std::optional<unsigned> box;  ///< that the last load brings
-  Value stores[2];              ///< from the slots
+  Value stores[2];              ///< from the slots, or sends
   SmallVector<unsigned> slotOf; ///< by tile
+  // Only if the stream has a group:
+  int64_t numLoads = 0;
+  DenseMap<unsigned, int64_t> numSent; ///< by the position of the sender
+};
+
+/// A box that this core reads and sends to the others of a group.
+struct Sending {
+  Sending(unsigned stream, int64_t index) : stream(stream), index(index) {}
+
+  unsigned stream;
+  int64_t index; ///< among the boxes of the stream
+  SmallVector<Value> copies;
 };
 } // namespace
 
-/// Returns the streams of a piece with their slots, or an error if there is no
-/// room for them. Sets whether tiles use two slots in turn.
-FailureOr<std::vector<Stream>>
-Scheduler::makeStreams(unsigned number, const PlacedPiece &piece,
-                       ArrayRef<SmallVector<Interval>> tiles, bool &isDouble) {
+std::vector<Stream> Scheduler::makeStreams(unsigned number,
+                                           const PlacedPiece &piece) {
   const MappedLaunch &launch = launches[number];
+  SmallVector<SmallVector<Interval>> tiles =
+      launch.listTiles(piece.range, tileSizes[number]);
   std::vector<Stream> streams =
       listStreams(number, launch, piece, tiles, *homes, description);
   // A constant contains the begins of the loops whose index tiles read.
@@ -391,7 +403,18 @@ Scheduler::makeStreams(unsigned number, const PlacedPiece &piece,
         stream.boxes.push_back(std::move(begins));
     }
   }
-  isDouble = true;
+  return streams;
+}
+
+/// Appends the pieces of a launch to the programs, or emits an error if there
+/// is no room for their buffers.
+LogicalResult Scheduler::emitLaunch(unsigned number) {
+  const MappedLaunch &launch = launches[number];
+  std::vector<std::vector<Stream>> streams;
+  for (const PlacedPiece &piece : pieces[number])
+    streams.push_back(makeStreams(number, piece));
+  // Whether tiles use two slots in turn.
+  bool isDouble = true;
   int64_t needed = placeSlots(streams, isDouble, description);
   if (needed > limits[number]) {
     isDouble = false;
@@ -401,7 +424,13 @@ Scheduler::makeStreams(unsigned number, const PlacedPiece &piece,
     return launch.dispatch.emitOpError("expected tiles that fit into the ")
            << bufferBytes[number] << " bytes of a core's buffers, got tiles of "
            << needed << " bytes; repro-map-tile chooses tiles that fit";
-  return streams;
+  FailureOr<std::deque<MulticastGroup>> groups =
+      findGroups(launch, pieces[number], streams, nextCounter);
+  if (failed(groups))
+    return failure();
+  for (auto [piece, own] : llvm::zip_equal(pieces[number], streams))
+    emitPiece(number, piece, own, isDouble);
+  return success();
 }
 
 /// Starts the transfers of a box of a stream to an address of the core.
@@ -447,7 +476,12 @@ Value Scheduler::getTarget(unsigned number, Program &program,
                                      type.getElementType()));
 }
 
-LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
+/// Appends a piece to the program of its core. Each wait for another core of a
+/// group is for what this core does before the same tile, in this order: it
+/// frees its slots, reads and sends boxes, waits for boxes, and runs the tile.
+/// So these waits have no cycle.
+void Scheduler::emitPiece(unsigned number, const PlacedPiece &piece,
+                          ArrayRef<Stream> streams, bool isDouble) {
   const MappedLaunch &launch = launches[number];
   Program &program = programs[piece.core];
   OpBuilder &builder = program.builder;
@@ -457,12 +491,7 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
   SmallVector<TileFunction *> tileFunctions;
   for (ArrayRef<Interval> tile : tiles)
     tileFunctions.push_back(&getFunction(launch, tile));
-  bool isDouble;
-  FailureOr<std::vector<Stream>> streams =
-      makeStreams(number, piece, tiles, isDouble);
-  if (failed(streams))
-    return failure();
-  SmallVector<Transfers> states(streams->size());
+  SmallVector<Transfers> states(streams.size());
 
   if (firstChecked && number >= *firstChecked && !program.hasChecked)
     emitCheck(program);
@@ -479,19 +508,22 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
         tileFunctions[tile]->function.getArgument(i).getType());
   };
   auto getAddress = [&](unsigned tile, unsigned i) {
-    const Stream &stream = (*streams)[i];
+    const Stream &stream = streams[i];
     return stream.isDirect() ? stream.addresses[stream.boxOfTile[tile]]
                              : stream.slots[states[i].slotOf[tile]];
   };
   // Whether a tile has the buffer of a stream: not all read begins.
   auto isUsed = [&](unsigned tile, unsigned i) {
-    const Stream &stream = (*streams)[i];
+    const Stream &stream = streams[i];
     return i < launch.tiles.getAccesses().size() ||
            !stream.boxes[stream.boxOfTile[tile]].empty();
   };
   SmallVector<SmallVector<Value>> loads(tiles.size());
+  // By tile: the counters for which the tile waits, and their values.
+  SmallVector<SmallVector<std::pair<int64_t, int64_t>>> arrivals(tiles.size());
   auto startLoads = [&](unsigned tile) {
-    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+    SmallVector<Sending> sendings;
+    for (auto [i, stream, state] : llvm::enumerate(streams, states)) {
       unsigned box = stream.boxOfTile[tile];
       bool isNew = stream.reads && isUsed(tile, i) && state.box != box;
       bool changes = isNew || (stream.writes && !stream.reads);
@@ -502,10 +534,42 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
         continue;
       wait(state.stores[state.slot]);
       state.box = box;
+      auto startLoad = [&](SmallVectorImpl<Value> &transfers) {
+        load(number, program, stream, box, getAddress(tile, i),
+             getType(tile, i), transfers);
+      };
+      if (const MulticastGroup *group = stream.group) {
+        int64_t index = state.numLoads++;
+        unsigned position = group->getReader(index);
+        unsigned reader = group->cores[position];
+        if (reader == piece.core) {
+          startLoad(sendings.emplace_back(unsigned(i), index).copies);
+          continue;
+        }
+        ReleaseOp::create(builder, loc, group->freeCounter + index,
+                          getPoints(reader));
+        arrivals[tile].push_back(
+            {group->sentCounter + position, ++state.numSent[position]});
+        continue;
+      }
       // A buffer that a tile only reads where it lies needs no transfer.
       if (!stream.isDirect() || stream.writes)
-        load(number, program, stream, box, getAddress(tile, i),
-             getType(tile, i), loads[tile]);
+        startLoad(loads[tile]);
+    }
+    for (Sending &sending : sendings) {
+      for (Value &copy : sending.copies)
+        wait(copy);
+      unsigned i = sending.stream;
+      const MulticastGroup &group = *streams[i].group;
+      SmallVector<unsigned> others = group.listOthers(piece.core);
+      AcquireOp::create(builder, loc, group.freeCounter + sending.index,
+                        others.size());
+      int64_t address = getAddress(tile, i);
+      unsigned position =
+          llvm::find(group.cores, piece.core) - group.cores.begin();
+      states[i].stores[states[i].slot] = SendOp::create(
+          builder, loc, getLocalView(program, address, getType(tile, i)),
+          getPoints(others), address, group.sentCounter + position);
     }
   };
   startLoads(0);
@@ -515,9 +579,11 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
       startLoads(tile + 1);
     for (Value &transfer : loads[tile])
       wait(transfer);
+    for (auto [counter, count] : arrivals[tile])
+      AcquireOp::create(builder, loc, counter, count);
     SmallVector<Value> buffers;
     func::FuncOp function = tileFunctions[tile]->function;
-    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+    for (auto [i, stream, state] : llvm::enumerate(streams, states)) {
       if (!isUsed(tile, i))
         continue;
       if (stream.writes)
@@ -527,7 +593,7 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
     }
     RunOp::create(builder, loc, cast<FunctionOpInterface>(*function), buffers);
     program.scratch = std::max(program.scratch, tileFunctions[tile]->scratch);
-    for (auto [i, stream, state] : llvm::enumerate(*streams, states)) {
+    for (auto [i, stream, state] : llvm::enumerate(streams, states)) {
       if (!stream.writes || stream.isDirect() ||
           getType(tile, i).getNumElements() == 0)
         continue;
@@ -547,7 +613,6 @@ LogicalResult Scheduler::emitPiece(unsigned number, const PlacedPiece &piece) {
   if (firstChecked && program.makesChecks &&
       lastCheck.lookup(piece.core) == number)
     emitErrorWord(program);
-  return success();
 }
 
 /// (E1) Copies the core's error word to the arena after its last check, and
@@ -616,10 +681,11 @@ LogicalResult Scheduler::run() {
            << lastCheck.size() << " cores";
   findDependencies(launches, pieces, programs.size(), *homes, bufferBytes);
   createPlan();
-  for (auto [number, placed] : llvm::enumerate(pieces))
-    for (const PlacedPiece &piece : placed)
-      if (failed(emitPiece(number, piece)))
-        return failure();
+  // The counters of launches, and of error words.
+  nextCounter = int64_t(launches.size()) + 1;
+  for (unsigned number = 0; number < launches.size(); ++number)
+    if (failed(emitLaunch(number)))
+      return failure();
   // Without a launch after the checks, the step still fails if a check does.
   bool isChecked = llvm::any_of(
       programs, [](const Program &program) { return program.hasChecked; });

@@ -48,7 +48,7 @@ struct Choice {
   const MappedLaunch *launch;
   ArrayRef<int64_t> partition;
   SmallVector<Interval> piece;
-  int64_t numPieces = 1;
+  PieceGrid grid;
   Tiling tiling;
   std::optional<int64_t> scratch; ///< of all tiles of the chosen tiling
 };
@@ -137,6 +137,12 @@ void MapTile::runOnOperation() {
   if (failed(input))
     return signalPassFailure();
   auto &[description, plan, launches] = *input;
+  if (multicasts != "time" && multicasts != "all" && multicasts != "none") {
+    plan.emitError("expected multicasts=time, multicasts=all or "
+                   "multicasts=none, got multicasts=")
+        << multicasts;
+    return signalPassFailure();
+  }
 
   std::map<std::pair<Operation *, std::vector<int64_t>>, Choice> known;
   SmallVector<Choice *> choices, ofLaunch;
@@ -161,13 +167,15 @@ void MapTile::runOnOperation() {
     choice.launch = &launch;
     choice.partition = *partition;
     choice.piece = launch.getLargestPiece(*partition);
-    choice.numPieces = launch.countPieces(*partition);
+    choice.grid = launch.getGrid(*partition, description);
+    if (multicasts == "none")
+      llvm::fill(choice.grid.sharers, 1);
     if (launch.isEmpty()) {
       choice.tiling.sizes.assign(partition->size(), 1);
       continue;
     }
-    choice.tiling = chooseTiling(launch, choice.piece, choice.numPieces, usable,
-                                 description);
+    choice.tiling =
+        chooseTiling(launch, choice.piece, choice.grid, usable, description);
     choices.push_back(&choice);
   }
 
@@ -176,8 +184,8 @@ void MapTile::runOnOperation() {
   int64_t scratch = 0;
   int rounds = 0;
   auto shrink = [&](Choice &choice, int64_t budget) {
-    Tiling smaller = chooseTiling(*choice.launch, choice.piece,
-                                  choice.numPieces, budget, description);
+    Tiling smaller = chooseTiling(*choice.launch, choice.piece, choice.grid,
+                                  budget, description);
     if (smaller.bytes >= choice.tiling.bytes)
       return false;
     if (smaller.sizes != choice.tiling.sizes)
@@ -213,5 +221,16 @@ void MapTile::runOnOperation() {
     launch.dispatch->setAttr(
         CoresDialect::TileAttrHelper::getNameStr(),
         builder.getDenseI64ArrayAttr(choice->tiling.sizes));
+    SmallVector<int64_t> chosen = choice->tiling.multicasts;
+    if (multicasts == "all") {
+      chosen.clear();
+      for (auto [access, sharers] : llvm::enumerate(choice->grid.sharers))
+        if (sharers > 1)
+          chosen.push_back(access);
+    }
+    StringRef name = CoresDialect::MulticastAttrHelper::getNameStr();
+    launch.dispatch->removeAttr(name);
+    if (!chosen.empty())
+      launch.dispatch->setAttr(name, builder.getDenseI64ArrayAttr(chosen));
   }
 }

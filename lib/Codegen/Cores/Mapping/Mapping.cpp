@@ -96,6 +96,23 @@ int64_t MappedLaunch::countPieces(ArrayRef<int64_t> partition) const {
   return pieces;
 }
 
+PieceGrid MappedLaunch::getGrid(ArrayRef<int64_t> partition,
+                                const ManyCore &machine) const {
+  PieceGrid grid{countPieces(partition), {}};
+  SmallVector<int64_t> sizes = getPieceSizes(tiles, partition);
+  // A chip has only some of the pieces.
+  bool canShare = machine.hasMulticast && machine.getChips() == 1;
+  for (const KernelAccess &access : tiles.getAccesses()) {
+    int64_t &sharers = grid.sharers.emplace_back(1);
+    if (!canShare || !access.reads || access.writes)
+      continue;
+    for (auto [loop, size] : llvm::zip_equal(tiles.getAxes(), sizes))
+      if (!access.dependsOn(loop))
+        sharers *= llvm::divideCeil(tiles.getExtents()[loop], size);
+  }
+  return grid;
+}
+
 SmallVector<SmallVector<Interval>>
 MappedLaunch::listTiles(ArrayRef<Interval> piece,
                         ArrayRef<int64_t> sizes) const {
@@ -231,6 +248,22 @@ FailureOr<ArrayRef<int64_t>> cores::getNumbers(launch::DispatchOp dispatch,
   return numbers.asArrayRef();
 }
 
+FailureOr<ArrayRef<int64_t>> cores::getMulticasts(const MappedLaunch &launch) {
+  StringRef name = CoresDialect::MulticastAttrHelper::getNameStr();
+  ArrayRef<KernelAccess> accesses = launch.tiles.getAccesses();
+  auto numbers = launch.dispatch->getAttrOfType<DenseI64ArrayAttr>(name);
+  if (!numbers && !launch.dispatch->hasAttr(name))
+    return ArrayRef<int64_t>();
+  if (!numbers || llvm::any_of(numbers.asArrayRef(), [&](int64_t access) {
+        return access < 0 || access >= int64_t(accesses.size()) ||
+               !accesses[access].reads || accesses[access].writes;
+      }))
+    return launch.dispatch.emitOpError(
+               "expected numbers of accesses that only read in the attribute '")
+           << name << "', which the pass repro-map-tile sets";
+  return numbers.asArrayRef();
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -345,44 +378,91 @@ int64_t cores::getBufferBytes(const MappedLaunch &launch,
   return sum;
 }
 
+namespace {
 /// Predicts the seconds of a piece: while a tile runs, the inputs of the next
 /// one and the outputs of the former one are copied.
-static double getPieceSeconds(const MappedLaunch &launch,
-                              const KernelCost &cost, ArrayRef<Interval> piece,
-                              ArrayRef<int64_t> sizes, int64_t numPieces,
-                              bool isDouble, const ManyCore &machine) {
+class PieceTime {
+public:
+  PieceTime(const MappedLaunch &launch, const KernelCost &cost,
+            ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+            const PieceGrid &grid, bool isDouble, const ManyCore &machine);
+
+  /// Returns the seconds if the boxes of these accesses are multicast.
+  double getSeconds(ArrayRef<int64_t> multicasts) const;
+
+private:
+  /// Returns the seconds in which the core moves bytes, of which the channels
+  /// of the DRAM move `dram` bytes.
+  double getTransfer(double bytes, double dram) const {
+    return std::max(bytes / link, dram / share);
+  }
+
+  ArrayRef<KernelAccess> accesses;
+  ArrayRef<int64_t> sharers;
+  SmallVector<double> bytes, boxes; ///< of each access
+  double numTiles = 1, compute, link, share, latency, setup, sync;
+  bool isDouble;
+};
+} // namespace
+
+PieceTime::PieceTime(const MappedLaunch &launch, const KernelCost &cost,
+                     ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
+                     const PieceGrid &grid, bool isDouble,
+                     const ManyCore &machine)
+    : accesses(launch.tiles.getAccesses()), sharers(grid.sharers),
+      isDouble(isDouble) {
   SmallVector<Interval> tile = getFirstTile(launch, piece, sizes);
   SmallVector<int64_t> counts = getTileCounts(launch, piece, sizes);
-  double numTiles = 1;
   for (int64_t count : counts)
     numTiles *= double(count);
-  double bandwidth =
-      std::min(machine.linkBytesPerCycle * machine.clockHz,
-               getDramBytesPerSecond(machine) / double(numPieces));
-  double in = 0, all = 0; // bytes of the first tile's inputs, of all tiles
-  double copies = 0;
-  for (auto [i, access] : llvm::enumerate(launch.tiles.getAccesses())) {
-    double bytes = getTransferBytes(launch, i, tile, machine);
-    double boxes = double(countBoxes(launch, i, counts));
-    in += access.reads ? bytes : 0;
-    for (bool moved : {access.reads, access.writes}) {
-      all += moved ? bytes * boxes : 0;
-      copies += moved ? boxes : 0;
-    }
+  for (unsigned i = 0; i < accesses.size(); ++i) {
+    bytes.push_back(getTransferBytes(launch, i, tile, machine));
+    boxes.push_back(double(countBoxes(launch, i, counts)));
   }
-  double latency =
-      machine.channels.empty() ? 0 : machine.channels.front().latencySeconds;
-  double setup = machine.dmaSetupCycles / machine.clockHz;
-  double compute =
+  compute =
       numTiles * (cost.getCycles(tile) + machine.runCycles) / machine.clockHz;
-  // The transfers of a tile start together.
-  double transfer = all / bandwidth + copies * setup + numTiles * latency;
+  link = machine.linkBytesPerCycle * machine.clockHz;
+  share = getDramBytesPerSecond(machine) / double(grid.numPieces);
+  latency =
+      machine.channels.empty() ? 0 : machine.channels.front().latencySeconds;
+  setup = machine.dmaSetupCycles / machine.clockHz;
+  sync = (machine.releaseCycles + machine.acquireCycles) / machine.clockHz;
+}
+
+double PieceTime::getSeconds(ArrayRef<int64_t> multicasts) const {
+  double in = 0, inDram = 0; // bytes of the first tile's inputs
+  double all = 0, allDram = 0, copies = 0, waiting = 0, sending = 0;
+  for (auto [i, access] : llvm::enumerate(accesses)) {
+    bool isShared = llvm::is_contained(multicasts, int64_t(i));
+    double cores = isShared ? double(sharers[i]) : 1;
+    if (access.reads) {
+      in += bytes[i];
+      inDram += bytes[i] / cores;
+    }
+    for (bool moved : {access.reads, access.writes}) {
+      if (!moved)
+        continue;
+      all += bytes[i] * boxes[i];
+      allDram += bytes[i] * boxes[i] / cores;
+      copies += boxes[i] * (isShared ? 2 / cores : 1);
+    }
+    if (!isShared)
+      continue;
+    // The cores of the group take turns: one waits for the DRAM and for the
+    // others, and sends.
+    double read = latency + setup + getTransfer(bytes[i], bytes[i] / cores);
+    waiting += boxes[i] * (sync + (sync + read) / cores);
+    sending += setup + bytes[i] / link;
+  }
+  double transfer =
+      getTransfer(all, allDram) + copies * setup + numTiles * latency;
   if (!isDouble || numTiles == 1)
-    return compute + transfer + latency;
+    return compute + waiting + sending * numTiles + transfer + latency;
   // The first inputs and the last outputs are copied while no tile runs.
-  double out = all / numTiles / bandwidth - in / bandwidth;
-  return latency + in / bandwidth + std::max(0.0, out) +
-         std::max(compute, transfer);
+  double first = getTransfer(in, inDram);
+  double out = getTransfer(all / numTiles, allDram / numTiles) - first;
+  return latency + first + sending + std::max(0.0, out) +
+         std::max(compute + waiting, transfer);
 }
 
 /// A plan with twice as many tiles is twice as long, so it has to save some
@@ -391,7 +471,7 @@ static constexpr double kLeastGain = 0.97;
 
 Tiling cores::getTiling(const MappedLaunch &launch, const KernelCost &cost,
                         ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
-                        int64_t numPieces, int64_t budget,
+                        const PieceGrid &grid, int64_t budget,
                         const ManyCore &machine) {
   Tiling tiling;
   bool isDouble = true;
@@ -400,9 +480,19 @@ Tiling cores::getTiling(const MappedLaunch &launch, const KernelCost &cost,
     isDouble = false;
     tiling.bytes = getBufferBytes(launch, piece, sizes, false, machine);
   }
-  tiling.seconds =
-      getPieceSeconds(launch, cost, piece, sizes, numPieces, isDouble, machine);
   tiling.sizes.assign(sizes.begin(), sizes.end());
+  PieceTime time(launch, cost, piece, sizes, grid, isDouble, machine);
+  tiling.seconds = time.getSeconds({});
+  for (auto [access, sharers] : llvm::enumerate(grid.sharers)) {
+    if (sharers == 1)
+      continue;
+    tiling.multicasts.push_back(access);
+    double seconds = time.getSeconds(tiling.multicasts);
+    if (seconds < tiling.seconds)
+      tiling.seconds = seconds;
+    else
+      tiling.multicasts.pop_back();
+  }
   return tiling;
 }
 
@@ -413,11 +503,11 @@ static constexpr size_t kMostKept = 8;
 static constexpr int kMostIdle = 2;
 
 Tiling cores::chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
-                           int64_t numPieces, int64_t budget,
+                           const PieceGrid &grid, int64_t budget,
                            const ManyCore &machine) {
   KernelCost cost(launch.tiles, machine);
   auto evaluate = [&](ArrayRef<int64_t> sizes) {
-    return getTiling(launch, cost, piece, sizes, numPieces, budget, machine);
+    return getTiling(launch, cost, piece, sizes, grid, budget, machine);
   };
   // Tilings that fit come first, the fastest of them first. Tilings that do not
   // fit are ordered by the product of their bytes and their time.

@@ -20,6 +20,14 @@
 
 namespace mlir::repro::cores {
 
+/// The pieces of a launch, as far as they compete for the DRAM.
+struct PieceGrid {
+  int64_t numPieces = 1;
+  /// By access: the number of pieces that read the same boxes, so that one of
+  /// them can send these to the others; 1 if the routers cannot multicast.
+  SmallVector<int64_t> sharers;
+};
+
 /// A launch of the plan, its kernel's tiles and the places of its buffers.
 struct MappedLaunch {
   mutable launch::DispatchOp dispatch;
@@ -42,6 +50,7 @@ struct MappedLaunch {
   /// the largest one first. Tiles at the ends of a piece are smaller.
   SmallVector<SmallVector<Interval>>
   listTileShapes(ArrayRef<int64_t> partition, ArrayRef<int64_t> sizes) const;
+  PieceGrid getGrid(ArrayRef<int64_t> partition, const ManyCore &machine) const;
   /// Returns the largest piece.
   SmallVector<Interval> getLargestPiece(ArrayRef<int64_t> partition) const;
 };
@@ -78,19 +87,22 @@ struct Tiling {
   SmallVector<int64_t> sizes; ///< along each axis
   int64_t bytes = 0;          ///< of the buffers in the core's memory
   double seconds = 0;         ///< predicted for the largest piece
+  /// The accesses whose boxes are sent to all sharers.
+  SmallVector<int64_t> multicasts;
 };
 
 /// Chooses tiles of a piece whose buffers take at most `budget` bytes, so that
-/// the predicted time is short if `numPieces` cores share the DRAM. Returns the
-/// smallest tile if none fits.
+/// the predicted time is short. Returns the smallest tile if none fits.
 Tiling chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
-                    int64_t numPieces, int64_t budget, const ManyCore &machine);
+                    const PieceGrid &grid, int64_t budget,
+                    const ManyCore &machine);
 
 /// Returns the bytes and the predicted time of a piece that is cut into tiles
-/// of the given sizes.
+/// of the given sizes, with those multicasts that make the time shorter.
 Tiling getTiling(const MappedLaunch &launch, const KernelCost &cost,
                  ArrayRef<Interval> piece, ArrayRef<int64_t> sizes,
-                 int64_t numPieces, int64_t budget, const ManyCore &machine);
+                 const PieceGrid &grid, int64_t budget,
+                 const ManyCore &machine);
 
 /// Returns the bytes of the buffers of a tiled piece in the core's memory: two
 /// of each buffer that changes from tile to tile if `isDouble`.
@@ -117,6 +129,10 @@ double getDramBytesPerSecond(const ManyCore &machine);
 /// needs in a core. Emits errors of the expansion.
 FailureOr<SmallVector<int64_t>>
 getScratchBytes(ArrayRef<func::FuncOp> functions, MLIRContext *context);
+
+/// Returns the accesses of a launch in the attribute `cores.multicast`, or
+/// emits an error if one of them does not only read.
+FailureOr<ArrayRef<int64_t>> getMulticasts(const MappedLaunch &launch);
 
 /// Returns an attribute with `size` numbers, or emits an error that names the
 /// pass that sets it.

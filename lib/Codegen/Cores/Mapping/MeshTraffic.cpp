@@ -15,7 +15,7 @@ MeshTraffic::MeshTraffic(const ManyCore &machine) : machine(machine) {
   ManyCore::Point last =
       machine.getRouter({machine.columns - 1, machine.rows - 1});
   for (int axis : {0, 1})
-    for (auto *sums : {&channels, &read, &written})
+    for (auto *sums : {&channels, &readFirst, &readLast, &written})
       (*sums)[axis].assign(last[axis] + 1, 0);
   for (const ManyCore::Channel &channel : machine.channels)
     for (int axis : {0, 1})
@@ -25,17 +25,27 @@ MeshTraffic::MeshTraffic(const ManyCore &machine) : machine(machine) {
 
 void MeshTraffic::add(ManyCore::Point core, double readBytes,
                       double writtenBytes) {
+  addRead(core, core, readBytes);
   ManyCore::Point router = machine.getRouter(core);
-  for (int axis : {0, 1}) {
-    read[axis][router[axis]] += readBytes;
+  for (int axis : {0, 1})
     written[axis][router[axis]] += writtenBytes;
+}
+
+void MeshTraffic::addRead(ManyCore::Point first, ManyCore::Point last,
+                          double bytes) {
+  ManyCore::Point firstRouter = machine.getRouter(first);
+  ManyCore::Point lastRouter = machine.getRouter(last);
+  for (int axis : {0, 1}) {
+    readFirst[axis][firstRouter[axis]] += bytes;
+    readLast[axis][lastRouter[axis]] += bytes;
   }
 }
 
 void MeshTraffic::add(const MeshTraffic &other) {
   for (int axis : {0, 1})
-    for (size_t i = 0; i < read[axis].size(); ++i) {
-      read[axis][i] += other.read[axis][i];
+    for (size_t i = 0; i < written[axis].size(); ++i) {
+      readFirst[axis][i] += other.readFirst[axis][i];
+      readLast[axis][i] += other.readLast[axis][i];
       written[axis][i] += other.written[axis][i];
     }
 }
@@ -43,20 +53,24 @@ void MeshTraffic::add(const MeshTraffic &other) {
 double MeshTraffic::getSeconds() const {
   double rate = machine.linkBytesPerCycle * machine.clockHz, most = 0;
   for (int axis : {0, 1}) {
-    double links = double(read[1 - axis].size());
+    double links = double(written[1 - axis].size());
     double allRead = 0, allWritten = 0;
-    for (size_t i = 0; i < read[axis].size(); ++i) {
-      allRead += read[axis][i];
+    for (size_t i = 0; i < written[axis].size(); ++i) {
+      allRead += readLast[axis][i];
       allWritten += written[axis][i];
     }
-    double channelsBefore = 0, readBefore = 0, writtenBefore = 0;
-    for (size_t i = 0; i + 1 < read[axis].size(); ++i) {
+    // Bytes that several cores read at once cross a cut between these cores in
+    // both directions, each from the channels on one side.
+    double channelsBefore = 0, firstBefore = 0, lastBefore = 0,
+           writtenBefore = 0;
+    for (size_t i = 0; i + 1 < written[axis].size(); ++i) {
       channelsBefore += channels[axis][i];
-      readBefore += read[axis][i];
+      firstBefore += readFirst[axis][i];
+      lastBefore += readLast[axis][i];
       writtenBefore += written[axis][i];
-      double ascending = (allRead - readBefore) * channelsBefore +
+      double ascending = (allRead - lastBefore) * channelsBefore +
                          writtenBefore * (1 - channelsBefore);
-      double descending = readBefore * (1 - channelsBefore) +
+      double descending = firstBefore * (1 - channelsBefore) +
                           (allWritten - writtenBefore) * channelsBefore;
       most = std::max(
           {most, ascending / (links * rate), descending / (links * rate)});

@@ -20,6 +20,9 @@ public:
   explicit MeshTraffic(const ManyCore &machine);
 
   void add(ManyCore::Point core, double read, double written);
+  /// Adds bytes that cores read at once. `first` and `last` are the smallest
+  /// and the largest column and row of the cores.
+  void addRead(ManyCore::Point first, ManyCore::Point last, double bytes);
   void add(const MeshTraffic &other);
   /// Returns the seconds of the busiest cut between two columns or two rows of
   /// routers.
@@ -27,8 +30,9 @@ public:
 
 private:
   const ManyCore &machine;
-  /// By axis and router: the channels, and the bytes of the cores.
-  std::array<std::vector<double>, 2> channels, read, written;
+  /// By axis and router: the channels, the bytes that cores read, at the first
+  /// and at the last of their routers, and the bytes that cores write.
+  std::array<std::vector<double>, 2> channels, readFirst, readLast, written;
 };
 
 } // namespace mlir::repro::cores

@@ -55,7 +55,8 @@ def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {
     (T1) Sets `cores.partition` of each launch: the numbers of pieces along the
     parallel loops of its kernel. Their product is at most the number of cores.
     The pass chooses the numbers for which the largest of the times of the
-    computation, the DRAM and the network is least. With `strategy=batch`, it
+    computation, the DRAM and the network is least. If the routers of the machine
+    multicast, boxes that several pieces read count once for the DRAM. With `strategy=batch`, it
     cuts only the outermost loop of each kernel, into as many pieces as there are
     cores: a mapping without a search, for comparisons.
   }];
@@ -72,8 +73,16 @@ def ReproMapTile : Cores_MapPass<"repro-map-tile"> {
     loops of its kernel. Two of each buffer that changes from tile to tile, or
     one where two do not fit, and the scratch memory of the kernels' code for a
     core fit into the data memory of a core.
+
+    Sets `cores.multicast`: the accesses whose boxes one core reads for all
+    pieces that need the same boxes, since this makes the predicted time shorter.
+    A machine without multicasts or with several chips has none. With
+    `multicasts=all`, the pass chooses all accesses whose boxes several pieces
+    read, for tests; with `multicasts=none`, it chooses none, for comparisons.
   }];
-  let options = machineOptions;
+  let options = machineOptions # [
+    Option<"multicasts", "multicasts", "std::string", /*default=*/"\"time\"",
+           "time, all, or none">];
   let dependentDialects = kernelDialects;
 }
 
@@ -107,6 +116,12 @@ def ReproMapSchedule : Cores_MapPass<"repro-map-schedule"> {
     Instead of a barrier, each piece waits for exactly the pieces of former
     launches that write bytes which it accesses, or access bytes that it writes.
     Each launch has a counter for this purpose.
+
+    For an access in `cores.multicast`, the pieces that access the same boxes,
+    tile by tile, form a group, whose cores take turns: for each box, one core
+    waits until the slots of all others are free, copies the box to its own slot
+    and sends it to the same slot of the others. All cores of a group wait for
+    each other in the order of launches and tiles, so no deadlock exists.
 
     (E1) The cores that make checks copy their error words to the arena. All
     cores check these words before the first launch that is `checked`.

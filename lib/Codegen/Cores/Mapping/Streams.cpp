@@ -114,20 +114,38 @@ std::vector<Stream> cores::listStreams(unsigned number,
   return streams;
 }
 
-int64_t cores::placeSlots(MutableArrayRef<Stream> streams, bool isDouble,
-                          const ManyCore &machine) {
-  int64_t offset = 0;
-  for (Stream &stream : streams) {
-    if (stream.isDirect())
-      continue;
-    for (int64_t &slot : stream.slots) {
-      if (&slot != stream.slots && !(isDouble && stream.moves())) {
-        slot = stream.slots[0];
+int64_t cores::placeSlots(MutableArrayRef<std::vector<Stream>> pieces,
+                          bool isDouble, const ManyCore &machine) {
+  struct Slots {
+    int64_t bytes = 0;
+    bool exists = false, moves = false;
+    int64_t offsets[2] = {0, 0};
+  };
+  std::vector<Slots> slots; // by access
+  for (ArrayRef<Stream> streams : pieces) {
+    slots.resize(std::max(slots.size(), streams.size()));
+    for (auto [own, stream] : llvm::zip(slots, streams)) {
+      if (stream.isDirect())
         continue;
-      }
-      slot = offset;
-      offset += llvm::alignTo(stream.bytes, getLocalAlignment(machine));
+      own.exists = true;
+      own.moves |= stream.moves();
+      own.bytes = std::max(own.bytes, stream.bytes);
     }
   }
-  return offset;
+  int64_t end = 0;
+  for (Slots &own : slots) {
+    if (!own.exists)
+      continue;
+    int64_t bytes = llvm::alignTo(own.bytes, getLocalAlignment(machine));
+    own.offsets[0] = own.offsets[1] = end;
+    end += bytes;
+    if (isDouble && own.moves) {
+      own.offsets[1] = end;
+      end += bytes;
+    }
+  }
+  for (MutableArrayRef<Stream> streams : pieces)
+    for (auto [own, stream] : llvm::zip(slots, streams))
+      llvm::copy(own.offsets, stream.slots);
+  return end;
 }

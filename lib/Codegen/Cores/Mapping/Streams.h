@@ -9,6 +9,7 @@
 #define REPRO_CODEGEN_CORES_MAPPING_STREAMS_H
 
 #include "Homes.h"
+#include "Multicasts.h"
 
 namespace mlir::repro::cores {
 
@@ -35,6 +36,9 @@ struct Stream {
   int64_t bytes = 0;
   int64_t slots[2] = {0, 0};
 
+  /// The cores that read the same boxes, or null.
+  const MulticastGroup *group = nullptr;
+
   bool isRemote() const { return !parts.empty(); }
   bool isDirect() const { return !addresses.empty(); }
   bool moves() const { return !isDirect() && boxes.size() > 1; }
@@ -46,8 +50,10 @@ std::vector<Stream> listStreams(unsigned number, const MappedLaunch &launch,
                                 ArrayRef<SmallVector<Interval>> tiles,
                                 const Homes &homes, const ManyCore &machine);
 
-/// Sets the slots of all streams, from byte 0 on. Returns their bytes.
-int64_t placeSlots(MutableArrayRef<Stream> streams, bool isDouble,
+/// Sets the slots of the streams of all pieces of a launch, from byte 0 on.
+/// Returns their bytes. The slots of an access are the same in all cores, so
+/// that a core can send its boxes to the others.
+int64_t placeSlots(MutableArrayRef<std::vector<Stream>> pieces, bool isDouble,
                    const ManyCore &machine);
 
 } // namespace mlir::repro::cores

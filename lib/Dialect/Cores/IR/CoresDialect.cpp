@@ -61,6 +61,7 @@ LogicalResult CoresDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
   if (attr.getName() == PartitionAttrHelper::getNameStr() ||
       attr.getName() == TileAttrHelper::getNameStr() ||
+      attr.getName() == MulticastAttrHelper::getNameStr() ||
       attr.getName() == PlaceAttrHelper::getNameStr()) {
     auto numbers = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
     if (!numbers || !isa<launch::DispatchOp>(op) ||

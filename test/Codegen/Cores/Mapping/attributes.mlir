@@ -4,13 +4,13 @@
 // RUN: %repro-opt %t.mlir --pass-pipeline='builtin.module(repro-map-schedule{machine=tiny-2x2},repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s --check-prefix=PLAN
 // RUN: sed 's/cores.place = array<i64: 0, 1, 3, 2>/cores.place = array<i64: 0, 1, 1, 2>/' %t.mlir > %t.twice.mlir
 // RUN: not %repro-opt %t.twice.mlir --repro-map-schedule=machine=tiny-2x2 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: sed 's/cores.partition = array<i64: 2, 2>/cores.partition = array<i64: 0, 2>/' %t.mlir > %t.none.mlir
+// RUN: sed 's/cores.partition = array<i64: 1, 4>/cores.partition = array<i64: 0, 4>/' %t.mlir > %t.none.mlir
 // RUN: not %repro-opt %t.none.mlir --repro-map-place=machine=tiny-2x2 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not %repro-opt %t.mlir --repro-map-place=machine=cortex-m4f 2>&1 | FileCheck %s --check-prefix=DRAM
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// CHECK: launch.dispatch @kernel_0({{.*}}) {cores.partition = array<i64: 2, 2>, cores.place = array<i64: 0, 1, 3, 2>, cores.tile = array<i64: 4, 2>}
+// CHECK: launch.dispatch @kernel_0({{.*}}) {cores.multicast = array<i64: 0>, cores.partition = array<i64: 1, 4>, cores.place = array<i64: 0, 1, 3, 2>, cores.tile = array<i64: 4, 3>}
 
 // PLAN: cores.program at [0, 0]
 // PLAN: cores.program at [1, 0]

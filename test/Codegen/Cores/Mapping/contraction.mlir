@@ -1,5 +1,7 @@
 // A contraction: pieces and tiles of both parallel loops; the next tile's inputs are copied while a tile runs.
-// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})' | FileCheck %s
+// Without multicasts, each core copies its own boxes.
+// RUN: echo '{"kind": "cores", "extends": "tiny-2x2", "network": {"multicast": {"value": false, "source": "test"}}}' > %t.json
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=%t.json})' | FileCheck %s
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
@@ -15,7 +17,7 @@
 // CHECK: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> maps [#[[A]], #[[B]], #[[C]]]
 // CHECK-NOT: @tile_1
 
-// CHECK: cores.plan @main machine "tiny-2x2" states() inputs(%[[X:.*]]: memref<8x16xf32>, %[[W:.*]]: memref<16x12xf32>) outputs(%[[Y:.*]]: memref<8x12xf32>)
+// CHECK: cores.plan @main machine "{{.*}}" states() inputs(%[[X:.*]]: memref<8x16xf32>, %[[W:.*]]: memref<16x12xf32>) outputs(%[[Y:.*]]: memref<8x12xf32>)
 // CHECK: %[[X0:.*]] = launch.view %[[X]][0] : {{.*}} to memref<4x16xf32>
 // CHECK: %[[W0:.*]] = launch.view %[[W]][0] : {{.*}} to memref<16x2xf32, strided<[12, 1]>>
 // CHECK: %[[W1:.*]] = launch.view %[[W]][8] : {{.*}} to memref<16x2xf32, strided<[12, 1]>>
