@@ -1,8 +1,17 @@
 // Multicasts: cores that read equal boxes take turns to copy a box from the DRAM and to send it to the others.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(schedule,repro-map-split,repro-map-matrix{machine=tiny-2x2},repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2},repro-map-place{machine=tiny-2x2})' -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir --check-prefix=CHOICE
-// RUN: %repro-opt %t.mlir --pass-pipeline='builtin.module(repro-map-schedule{machine=tiny-2x2},repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s
 // RUN: sed 's/array<i64: 0>, cores.partition = array<i64: 1, 4>/array<i64: 0, 1>, cores.partition = array<i64: 2, 2>/; s/4, 3>/4, 2>/' %t.mlir > %t.grid.mlir
+// RUN: %repro-opt %t.mlir --repro-map-schedule=machine=tiny-2x2 -o %t.plan.mlir
+// RUN: %repro-opt %t.plan.mlir --pass-pipeline='builtin.module(repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s
+// The verifications find a sender that does not wait for the others, a core that does not wait for its rows, rows for
+// another slot, and rows for a part of the cores.
+// RUN: %repro-opt %t.grid.mlir --repro-map-schedule=machine=tiny-2x2 | sed '/cores.acquire 7 count 1/d' | not %repro-opt --repro-verify-cores 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: sed '/cores.acquire 5 count 1/d' %t.plan.mlir | not %repro-opt --repro-verify-cores 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: sed 's/at 0 counter 5/at 256 counter 5/' %t.plan.mlir | not %repro-opt --repro-verify-cores 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: sed 's/to \[\[0, 0\], \[1, 1\], \[0, 1\]\] at 0/to [[0, 0], [1, 1]] at 0/' %t.plan.mlir | not %repro-opt --repro-verify-cores 2>&1 | FileCheck %s --check-prefix=DEADLOCK
+// The rows of another tile arrive.
+// RUN: sed 's/cores.copy %3 to/cores.copy %8 to/' %t.plan.mlir | not %repro-opt --pass-pipeline='builtin.module(repro-verify-cores,repro-verify-core-mapping)' 2>&1 | FileCheck %s --check-prefix=ROWS
 // RUN: %repro-opt %t.grid.mlir --pass-pipeline='builtin.module(repro-map-schedule{machine=tiny-2x2},repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s --check-prefix=GRID
 // RUN: sed 's/cores.multicast = array<i64: 0>/cores.multicast = array<i64: 0, 2>/' %t.mlir > %t.written.mlir
 // RUN: not %repro-opt %t.written.mlir --repro-map-schedule=machine=tiny-2x2 2>&1 | FileCheck %s --check-prefix=WRITTEN
@@ -47,6 +56,10 @@
 // GRID: cores.send {{.*}} to {{\[\[}}0, 0]] at 0 counter {{.*}} memref<4x16xf32
 // GRID: cores.run
 // GRID: cores.program at [1, 1]
+
+// RACE: error: {{.*}} is in a race
+// DEADLOCK: error: {{.*}} is a deadlock: core (0, 1) waits forever: counter 5 has 0 of 1 releases
+// ROWS: error: 'cores.run' op expected operand 0 of tile {{.*}} to hold bytes 0 to 1 of argument 0 {{.*}}, got bytes 256 to 257 of argument 0
 
 // WRITTEN: error: 'launch.dispatch' op expected numbers of accesses that only read in the attribute 'cores.multicast', which the pass repro-map-tile sets
 #id = affine_map<(i, j) -> (i, j)>
