@@ -6,8 +6,8 @@
     python benchmarks/cores_mapping.py [--script SCRIPT.py ...] [--machine NAME ...]
 
 Maps and simulates the first training step of each script, by default a perceptron, a transformer of images and the
-examples. The naive mapping cuts only the outermost loop of each kernel, the batch, and leaves all tensors in the DRAM,
-from which each core copies all that it needs. Prints the simulated time of both mappings, the bound of the
+examples. The naive mapping cuts only the outermost parallel loop of each kernel, the batch, and leaves all tensors in
+the DRAM, from which each core copies all that it needs. Prints the simulated time of both mappings, the bound of the
 second one (docs/guides/many-cores.md), and the ratio of the times; stops if the mappings give different bits.
 """
 
@@ -27,7 +27,7 @@ from repro_mlir.program import Program
 FOLDER = Path(__file__).resolve().parent
 SCRIPTS = ("benchmarks/cores_models/perceptron.py", "benchmarks/cores_models/transformer.py",
            "examples/digits_cnn.py", "examples/names_gpt.py")  # fmt: skip
-MAPPINGS = {"naive": "strategy=batch multicasts=none homes=dram", "default": ""}
+MAPPINGS = {"naive": "cuts=none strategy=batch multicasts=none homes=dram", "default": ""}
 
 
 def tool(name: str, *options: str, text: bytes) -> bytes:
@@ -36,7 +36,7 @@ def tool(name: str, *options: str, text: bytes) -> bytes:
 
 
 def map_program(program: Program, machine: str, options: str) -> bytes:
-    """Returns the core plan of a program, which `cores-map` makes with these options."""
+    """Returns the core plan of a program, with options of the pipeline `cores-map`."""
     level = native_level()
     pipeline = f"cores-map{{machine={machine} {options}}},cores-lower{{level={level}}}"
     lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({pipeline})", text=program.text.encode())

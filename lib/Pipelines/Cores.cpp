@@ -43,10 +43,13 @@ void mlir::repro::buildCoresPlacePipeline(OpPassManager &manager,
     schedule.hasByteArrays = description->matrixOperandBits == 8 &&
                              description->getMostMatrixProducts() > 0;
   buildSchedulePipeline(manager, schedule);
-  manager.addPass(createReproMapSplit());
   ReproMapMatrixOptions matrix;
   matrix.machine = options.machine;
   manager.addPass(createReproMapMatrix(matrix));
+  ReproMapSplitOptions split;
+  split.machine = options.machine;
+  split.cuts = options.cuts;
+  manager.addPass(createReproMapSplit(split));
   ReproMapPartitionOptions partition;
   partition.machine = options.machine;
   partition.strategy = options.strategy;
@@ -124,6 +127,9 @@ struct MapOptions : public PassPipelineOptions<MapOptions> {
       *this, "machine",
       llvm::cl::desc("the machine of many cores, or the path of its file"),
       llvm::cl::init("tiny-2x2")};
+  Option<std::string> cuts{*this, "cuts",
+                           llvm::cl::desc("the cuts of repro-map-split"),
+                           llvm::cl::init("gain")};
   Option<std::string> strategy{
       *this, "strategy", llvm::cl::desc("the strategy of repro-map-partition"),
       llvm::cl::init("time")};
@@ -153,9 +159,9 @@ void mlir::repro::registerCoresPipelines() {
       "cores-map",
       "canonical programs to a plan of many cores and kernel functions",
       [](OpPassManager &manager, const MapOptions &options) {
-        buildCoresMapPipeline(manager, {options.machine, options.strategy,
-                                        options.multicasts, options.homes,
-                                        options.verify});
+        buildCoresMapPipeline(manager, {options.machine, options.cuts,
+                                        options.strategy, options.multicasts,
+                                        options.homes, options.verify});
       });
   PassPipelineRegistration<LevelOptions>(
       "cores-lower", "kernel functions of many cores to the LLVM dialect",

@@ -18,6 +18,7 @@ namespace mlir::repro {
 /// How a program is mapped onto a machine, whose name or file is given.
 struct CoreMappingOptions {
   std::string machine;
+  std::string cuts = "gain";       ///< of `repro-map-split`
   std::string strategy = "time";   ///< of `repro-map-partition`
   std::string multicasts = "time"; ///< of `repro-map-tile`
   std::string homes = "cores";     ///< of `repro-map-place`

@@ -41,9 +41,10 @@ def tool(name: str, *options: str, text: str) -> bytes:
     return done.stdout
 
 
-def mapped(program: str, machine: str) -> str:
+def mapped(program: str, machine: str, options: str = "") -> str:
     """Returns the `cores.plan` of a canonical program, and its kernels, as text."""
-    return tool("repro-opt", f"--pass-pipeline=builtin.module(cores-map{{machine={machine}}})", text=program).decode()
+    pipeline = f"builtin.module(cores-map{{machine={machine} {options}}})"
+    return tool("repro-opt", f"--pass-pipeline={pipeline}", text=program).decode()
 
 
 def core_plan(text: str) -> bytes:
@@ -53,11 +54,13 @@ def core_plan(text: str) -> bytes:
     return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered.decode())
 
 
-def check(program: str, inputs: Sequence[np.ndarray], machine: str) -> CoresBackend:
-    """Raises Mismatch unless a program without states has the bits of the reference interpreter on the machine. Returns
-    the backend, with the report of the step."""
+def check(program: str, inputs: Sequence[np.ndarray], machine: str, *, plan: bytes | None = None) -> CoresBackend:
+    """Raises Mismatch unless a program without states has the bits of the reference interpreter on the machine, by
+    default with the plan that the compiler makes. Returns the backend, with the report of the step."""
     known = kit.read(program)
-    backend = CoresBackend(cores.compile(program, cores.read_machine(machine), native_level(), jobs=1))
+    if plan is None:
+        plan = cores.compile(program, cores.read_machine(machine), native_level(), jobs=1)
+    backend = CoresBackend(plan)
     given = [kit.public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     outputs = [kind.empty() for kind in backend.outputs]
     backend.run([], given, outputs)

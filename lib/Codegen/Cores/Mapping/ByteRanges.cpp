@@ -28,6 +28,17 @@ static SmallVector<int64_t> getStrides(MemRefType type) {
   return *getStaticStrides(type, offset);
 }
 
+MemRefType cores::getStridedType(ArrayRef<int64_t> shape,
+                                 ArrayRef<int64_t> strides, Type element) {
+  auto plain = MemRefType::get(shape, element);
+  int64_t unused;
+  if (*getStaticStrides(plain, unused) == strides)
+    return plain;
+  return MemRefType::get(
+      shape, element,
+      StridedLayoutAttr::get(element.getContext(), /*offset=*/0, strides));
+}
+
 int64_t cores::getBoxOffset(MemRefType type, ArrayRef<Interval> box) {
   int64_t elements = 0;
   for (auto [range, stride] : llvm::zip_equal(box, getStrides(type)))

@@ -29,6 +29,11 @@ struct ByteRange {
   int64_t begin, end;
 };
 
+/// Returns the type of a buffer with the given strides, without a layout if the
+/// buffer is row-major.
+MemRefType getStridedType(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                          Type element);
+
 /// Returns the distance in bytes from the place of the buffer's first element
 /// to that of the first element of the box.
 int64_t getBoxOffset(MemRefType type, ArrayRef<Interval> box);

@@ -38,6 +38,15 @@ std::vector<DramTensor> cores::listTensors(launch::PlanOp plan,
   return tensors;
 }
 
+int64_t cores::getFreeDram(launch::PlanOp plan, const ManyCore &machine) {
+  std::vector<DramTensor> tensors = listTensors(plan, machine);
+  int64_t needed = tensors.back().address + tensors.back().bytes;
+  int64_t available = machine.dramBytes * machine.getChips();
+  return needed < available
+             ? llvm::alignDown(available - needed, machine.getDramAlignment())
+             : 0;
+}
+
 LogicalResult cores::verifyDram(launch::PlanOp plan, const ManyCore &machine) {
   std::vector<DramTensor> tensors = listTensors(plan, machine);
   int64_t needed = tensors.back().address + tensors.back().bytes;

@@ -26,6 +26,10 @@ struct DramTensor {
 std::vector<DramTensor> listTensors(launch::PlanOp plan,
                                     const ManyCore &machine);
 
+/// Returns the bytes of the DRAM by which one tensor can grow; 0 if the tensors
+/// do not fit.
+int64_t getFreeDram(launch::PlanOp plan, const ManyCore &machine);
+
 /// Emits an error that names the largest tensor if the tensors of the plan do
 /// not fit into the DRAM of the machine.
 LogicalResult verifyDram(launch::PlanOp plan, const ManyCore &machine);

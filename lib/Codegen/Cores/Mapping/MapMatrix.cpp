@@ -11,6 +11,7 @@
 
 #include "Codegen/Cores/Lowering/ByteProducts.h"
 #include "Codegen/Cores/Mapping/Passes.h"
+#include "Mapping.h"
 #include "Target/ManyCore.h"
 #include "dialects/Cores/IR/Cores.h"
 
@@ -32,6 +33,22 @@ struct MapMatrix : public repro::impl::ReproMapMatrixBase<MapMatrix> {
 };
 } // namespace
 
+void cores::chooseMatrix(FoldOp fold, const ManyCore &machine) {
+  int64_t most = machine.getMostMatrixProducts();
+  if (machine.matrixOperandBits != 8 || most == 0)
+    return;
+  std::optional<ByteProducts> products = ByteProducts::get(fold);
+  if (!products || !fold.hasPureBufferSemantics())
+    return;
+  // The fewest slices, which are equal: the core adds the results of each.
+  int64_t depth = std::max<int64_t>(fold.getExtents()[products->depthLoop], 1);
+  int64_t slice = llvm::divideCeil(depth, llvm::divideCeil(depth, most));
+  MLIRContext *context = fold.getContext();
+  CoresDialect::MatrixAttrHelper(context).setAttr(
+      fold, MatrixAttr::get(context, machine.matrixRows, machine.matrixColumns,
+                            slice));
+}
+
 void MapMatrix::runOnOperation() {
   std::string error;
   FailureOr<ManyCore> description = getManyCore(machine, error);
@@ -39,19 +56,5 @@ void MapMatrix::runOnOperation() {
     getOperation().emitError(error);
     return signalPassFailure();
   }
-  int64_t most = description->getMostMatrixProducts();
-  if (description->matrixOperandBits != 8 || most == 0)
-    return;
-  getOperation().walk([&](FoldOp fold) {
-    std::optional<ByteProducts> products = ByteProducts::get(fold);
-    if (!products || !fold.hasPureBufferSemantics())
-      return;
-    // The fewest slices, which are equal: the core adds the results of each.
-    int64_t depth =
-        std::max<int64_t>(fold.getExtents()[products->depthLoop], 1);
-    int64_t slice = llvm::divideCeil(depth, llvm::divideCeil(depth, most));
-    CoresDialect::MatrixAttrHelper(&getContext())
-        .setAttr(fold, MatrixAttr::get(&getContext(), description->matrixRows,
-                                       description->matrixColumns, slice));
-  });
+  getOperation().walk([&](FoldOp fold) { chooseMatrix(fold, *description); });
 }

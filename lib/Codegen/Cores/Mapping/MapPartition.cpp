@@ -95,8 +95,8 @@ static SmallVector<int64_t> cutBatch(const MappedLaunch &launch,
   return partition;
 }
 
-static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
-                                            const ManyCore &machine) {
+PartitionChoice cores::choosePartition(const MappedLaunch &launch,
+                                       const ManyCore &machine) {
   int64_t numCores = machine.getCores();
   KernelCost cost(launch.tiles, machine);
   std::vector<Candidate> candidates = {{{}, 1, 0}};
@@ -112,7 +112,7 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
     candidates = std::move(next);
   }
   if (launch.isEmpty())
-    return candidates.front().partition;
+    return {candidates.front().partition, 0};
   for (Candidate &candidate : candidates)
     candidate.bound =
         getBound(launch, cost, candidate.partition, candidate.pieces, machine);
@@ -130,12 +130,14 @@ static SmallVector<int64_t> choosePartition(const MappedLaunch &launch,
                      launch.getGrid(candidate.partition, machine),
                      getUsableBytes(machine), machine);
     double time = std::max(candidate.bound, tiling.seconds);
+    if (tiling.bytes > getUsableBytes(machine))
+      time = std::numeric_limits<double>::infinity();
     if (!best || time < seconds) {
       best = &candidate;
       seconds = time;
     }
   }
-  return best->partition;
+  return {best->partition, seconds};
 }
 
 void MapPartition::runOnOperation() {
@@ -158,7 +160,7 @@ void MapPartition::runOnOperation() {
     if (isNew)
       found->second = strategy == "batch"
                           ? cutBatch(launch, input->machine)
-                          : choosePartition(launch, input->machine);
+                          : choosePartition(launch, input->machine).partition;
     launch.dispatch->setAttr(CoresDialect::PartitionAttrHelper::getNameStr(),
                              builder.getDenseI64ArrayAttr(found->second));
   }

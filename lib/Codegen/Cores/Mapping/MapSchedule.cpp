@@ -232,18 +232,6 @@ LogicalResult Scheduler::createFunctions() {
 // Buffers
 //===----------------------------------------------------------------------===//
 
-/// Returns the type of a buffer with the given strides.
-static MemRefType getStridedType(ArrayRef<int64_t> shape,
-                                 ArrayRef<int64_t> strides, Type element) {
-  auto plain = MemRefType::get(shape, element);
-  int64_t unused;
-  if (*getStaticStrides(plain, unused) == strides)
-    return plain;
-  return MemRefType::get(
-      shape, element,
-      StridedLayoutAttr::get(element.getContext(), /*offset=*/0, strides));
-}
-
 Value Scheduler::getDramView(const Place &place, ArrayRef<Interval> box) {
   SmallVector<int64_t> shape;
   for (const Interval &range : box)

@@ -27,13 +27,32 @@ class Cores_MapPass<string name> : Pass<name, "::mlir::ModuleOp"> {
 }
 
 def ReproMapSplit : Cores_MapPass<"repro-map-split"> {
-  let summary = "(T4) cut sums of whole tensors at chunks";
+  let summary = "(T4) cut folds at chunks";
   let description = [{
-    (T4) Replaces a launch that adds all elements of a tensor in several chunks
-    (F1) by launches that compute the results of the chunks, and one that folds
-    these results (F3). The results are a new temporary at the end of the arena.
+    (T4) Replaces a launch of a fold with an order, or in any order, by launches
+    that compute the results of its chunks, and one that combines these results
+    as `totals` (F3) says. The number of the chunk is a parallel loop, so
+    `repro-map-partition` can give chunks to different cores. If the last chunk
+    is shorter, it has a launch of its own. The results are a temporary at the
+    end of the arena.
+
+    A launch is replaced if the sum of the predicted times of the new launches
+    is at most 0.9 times the predicted time of the launch, or if no tile of the
+    launch fits into a core. With `cuts=all`, each fold is cut that can be, and
+    with `cuts=none` no fold: for tests and comparisons.
+
+    The elements of a chunk have to be a part of one reduction loop with all
+    iterations of the loops in it, or of all reduction loops in one, which
+    requires adjacent dimensions without gaps. Otherwise the fold is not cut.
+    Folds in the orders `#repro.sequential` (F6) and `#repro.fdpa` (M4) are not
+    cut. Exact contractions (K4) have become folds of integers in any order, or
+    of f64, before this pass.
   }];
+  let options = machineOptions # [
+    Option<"cuts", "cuts", "std::string", /*default=*/"\"gain\"",
+           "gain, all or none">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
                            "::mlir::LLVM::LLVMDialect",
                            "::mlir::repro::ReproDialect"];
 }

@@ -1,5 +1,5 @@
 // The passes of the mapping one by one: each decision is an attribute of the launch, which repro-map-schedule reads.
-// RUN: %repro-opt %s --pass-pipeline='builtin.module(schedule,repro-map-split,repro-map-matrix{machine=tiny-2x2},repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2},repro-map-place{machine=tiny-2x2})' -o %t.mlir
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(schedule,repro-map-matrix{machine=tiny-2x2},repro-map-split{machine=tiny-2x2},repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2},repro-map-place{machine=tiny-2x2})' -o %t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir
 // RUN: %repro-opt %t.mlir --pass-pipeline='builtin.module(repro-map-schedule{machine=tiny-2x2},repro-verify-cores,repro-verify-core-mapping)' | FileCheck %s --check-prefix=PLAN
 // RUN: sed 's/cores.place = array<i64: 0, 1, 3, 2>/cores.place = array<i64: 0, 1, 1, 2>/' %t.mlir > %t.twice.mlir

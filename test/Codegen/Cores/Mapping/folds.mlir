@@ -8,7 +8,7 @@
 
 // The chunks begin with -0, which changes no sum.
 // CHECK: func.func private @tile_3(%{{.*}}: memref<1x8192xf32>
-// CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
+// CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 0, totals = refold>
 // CHECK-SAME: repro.init = [-0.000000e+00 : f32]
 // CHECK: arith.mulf
 // CHECK: arith.addf
@@ -16,8 +16,8 @@
 // CHECK: func.func private @tile_5(%{{.*}}: memref<5xf32> {{.*}}, %{{.*}}: memref<f32> {launch.access = #launch<access read|write>
 // CHECK: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 0, totals = refold>
 
-// CHECK: cores.plan @main {{.*}} arena(%[[A:.*]]: memref<20xi8>)
-// CHECK: %[[ALL:.*]] = launch.view %[[A]][0] : memref<20xi8> to memref<5xf32>
+// CHECK: cores.plan @main {{.*}} arena(%[[A:.*]]: memref<64xi8>)
+// CHECK: %[[ALL:.*]] = launch.view %[[A]][0] : memref<64xi8> to memref<5xf32>
 
 // The core that adds the results waits for the other three.
 // CHECK: cores.program at [0, 0]

@@ -1,5 +1,5 @@
 // A tensor between two contractions stays in the memories of the cores that compute it.
-// DEFINE: %{place} = schedule,repro-map-split,repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2}
+// DEFINE: %{place} = schedule,repro-map-split{machine=tiny-2x2},repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2}
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(%{place},repro-map-place{machine=tiny-2x2})' -o %t.mlir
 // RUN: FileCheck %s --check-prefix=HOME < %t.mlir
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(%{place},repro-map-place{machine=tiny-2x2 homes=dram})' | FileCheck %s --check-prefix=DRAM

@@ -1,4 +1,6 @@
-// RUN: %repro-opt %s --verify-diagnostics --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})'
+// RUN: %repro-opt %s --verify-diagnostics --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=none})'
+// A chunk of the row fits (T4).
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})' -o /dev/null
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
