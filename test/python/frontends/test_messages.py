@@ -91,6 +91,34 @@ def test_the_class_of_a_loss(capfd, caplog) -> None:
     step(nn.Linear(3, 2), X, Y, loss=nn.CrossEntropyLoss())
 
 
+@pytest.mark.parametrize("use", [step, lambda m, *b: repro_mlir.capture(m, b[:1])], ids=["step", "capture"])
+def test_a_lazy_layer(capfd, caplog, use: Callable[..., object]) -> None:
+    model = nn.Sequential(nn.LazyLinear(2))
+    assert message(lambda: use(model, X, Y), capfd, caplog) == (
+        "0.weight of the model has no shape yet: call the model once, as in model(inputs), so that its lazy layers "
+        "create their parameters, and then create the optimizer"
+    )
+    model(X)
+    use(model, X, Y)
+
+
+def test_a_loss_without_a_gradient(capfd, caplog) -> None:
+    class WithoutGradient(nn.Linear):
+        @torch.no_grad()
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x)
+
+    def detached(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(output, target).detach()
+
+    expected = (
+        "the loss depends on no parameter that requires a gradient: remove detach(), torch.no_grad() or .data between "
+        "the parameters and the loss"
+    )
+    assert message(lambda: step(nn.Linear(3, 2), X, Y, loss=detached), capfd, caplog) == expected
+    assert message(lambda: step(WithoutGradient(3, 2), X, Y), capfd, caplog) == expected
+
+
 class Scaled(nn.Linear):
     def forward(self, given: dict) -> torch.Tensor:
         return super().forward(given["x"] * given["factor"])

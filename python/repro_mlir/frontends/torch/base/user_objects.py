@@ -4,6 +4,7 @@
 """Checks of the objects that the user passes as model, loss function and optimizer."""
 
 import inspect
+import itertools
 from typing import Any
 
 import torch
@@ -59,8 +60,14 @@ def unwrapped(optimizer: Any) -> Any:
 
 
 def require_model(model: Any) -> None:
-    """Raises CaptureError unless `model` is a torch.nn.Module."""
+    """Raises CaptureError unless `model` is a torch.nn.Module whose parameters and buffers have shapes."""
     _require(model, torch.nn.Module, "torch.nn.Module", "the model", "...")
+    for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            raise CaptureError(
+                f"{name} of the model has no shape yet: call the model once, as in model(inputs), so that its lazy "
+                "layers create their parameters, and then create the optimizer"
+            )
 
 
 def require_optimizer(optimizer: Any) -> None:

@@ -97,6 +97,15 @@ def loss_of(model: torch.nn.Module, loss_fn: Callable[[Any, Any], torch.Tensor] 
     return result, output
 
 
+def require_gradient(loss: torch.Tensor) -> None:
+    """Raises CaptureError if autograd has recorded no operation from a parameter to the loss."""
+    if not loss.requires_grad:
+        raise CaptureError(
+            "the loss depends on no parameter that requires a gradient: remove detach(), torch.no_grad() or .data "
+            "between the parameters and the loss"
+        )
+
+
 def _computed(
     metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
 ) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ from repro_mlir.frontends.torch.capture.imported_steps import import_step
 from repro_mlir.frontends.torch.capture.microbatch_reduction import reduce_microbatches, statistics_of
 from repro_mlir.frontends.torch.capture.step_results import Results
 from repro_mlir.frontends.torch.capture.steps import DEFAULTS, StepTensors
-from repro_mlir.frontends.torch.capture.steps_with_loss import StepWithLoss
+from repro_mlir.frontends.torch.capture.steps_with_loss import StepWithLoss, require_gradient
 from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.frontends.torch.objects.changing_values import ChangingValues
 from repro_mlir.frontends.torch.optimizers.averages import average_tensors, check_average, update_average
@@ -153,6 +153,7 @@ class _TrainingStep(StepWithLoss):
             self.model_with(leaves, tensors),
         ):
             loss, output = self.forward(tensors.batch)
+            require_gradient(loss)
             with phase("backward pass"):
                 scaled_loss = loss if self.scaler is None else scaled(loss, state)
                 found = torch.autograd.grad(scaled_loss, [leaves[name] for name in self.trained], allow_unused=True)
