@@ -19,4 +19,4 @@
 
 // GPU: launch.plan @main
 
-// CUT: error: (H2) byte {{[0-9]+}} of the stored program: expected no more bytes than the bytes have
+// CUT: error: (H2) byte {{[0-9]+}} of the stored program: expected no more bytes than the file holds

@@ -117,7 +117,7 @@ NOT_STORED = {
     "hello": (b"hello", "expected the beginning of a stored program"),
     "zero bytes": (bytes(1000), "expected the beginning of a stored program"),
     "text": (program(), "expected the beginning of a stored program"),
-    "a part": (to_bytes(program().decode())[:-1], "than the bytes have"),
+    "a part": (to_bytes(program().decode())[:-1], "than the file holds"),
     "deep sums": (_deep_sums(), "64 deep"),
     "terabytes": (_terabytes(), r"\(A4\) expected a tensor of at most"),
 }

@@ -190,6 +190,8 @@ def _terms(options: argparse.Namespace) -> Terms | None:
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)
+    if not Path(options.terms).exists():
+        raise ReproError(f"{options.terms}: expected a script or a receipt, but there is no such file or folder")
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:

@@ -100,7 +100,7 @@ class _Cursor:
         """Reads a count of items that occupy at least `least` bytes each."""
         value = self.number()
         if value > (self.end - self.at) // least:
-            raise self.error(f"expected no more {what} than the bytes have, got {value}", self.at - 8)
+            raise self.error(f"expected no more {what} than the file holds, got {value}", self.at - 8)
         return value
 
     def string(self) -> bytes:

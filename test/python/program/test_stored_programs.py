@@ -220,7 +220,7 @@ BODY = DATA[0]
         (file_of({1: DATA[1], 0: BODY}), "expected the sections in their order"),
         (file_of({0: BODY}) + file_of({0: BODY})[20:], "expected the sections in their order"),
         (file_of(DATA | {4: b""}), "expected a kind of section below 4, got 4"),
-        (file_of(DATA)[:-1], "expected no more bytes than the bytes have"),
+        (file_of(DATA)[:-1], "expected no more bytes than the file holds"),
         (file_of(DATA) + b"\0", "expected 4 bytes, got 1"),
         (file_of({0: BODY, 1: DATA[1]}), "expected a message for each assertion"),
         (file_of({0: BODY[:-1], 1: DATA[1], 2: DATA[2]}), "the bytes have|expected 8 bytes"),

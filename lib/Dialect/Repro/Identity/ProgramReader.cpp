@@ -105,7 +105,7 @@ LogicalResult Cursor::readCount(StringRef what, size_t least, size_t &count) {
     return failure();
   if (value > getLeft() / least)
     return errorAt(start) << "expected no more " << what
-                          << " than the bytes have, got " << value;
+                          << " than the file holds, got " << value;
   count = value;
   return success();
 }

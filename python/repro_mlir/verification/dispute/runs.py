@@ -198,14 +198,14 @@ class ReceiptRun:
         """Returns the state after a record, in the representation of base/numerics/tensors.py; executes the records
         since the last kept state."""
         with self._named(), closing(self._replay()) as replay:
-            self._run(replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept))
+            self._run(replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept), record)
             return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
         # The arrays are cached because a script yields its batches in order and only once.
         if self._last is None or self._last[0] != record:
             with self._named(), closing(self._replay()) as replay:
-                self._run(replay, records_to_execute([record], list_files(self._receipt.path).kept)[:-1])
+                self._run(replay, records_to_execute([record], list_files(self._receipt.path).kept)[:-1], record)
                 state = [array.copy() for array in replay.state_before(record).values()]
                 self._last = record, [*state, *replay.inputs(record)]
         return self._last[1]
@@ -217,13 +217,14 @@ class ReceiptRun:
             self._tracers[program] = Tracer(self.graphs[program], self._target, self._threads)
         return self._tracers[program]
 
-    def _run(self, replay: Replay, records: Sequence[int]) -> None:
-        """Executes records, with a progress bar."""
+    def _run(self, replay: Replay, records: Sequence[int], explained: int) -> None:
+        """Executes records, with a progress bar. The results of those before `explained`, on which both runs agree, must
+        be those that the receipt records."""
         if not records:
             return
         with Progress(len(records), f"{foreign(str(self._receipt.path))}: running on {self._target}") as progress:
             for record in records:
-                replay.run(record)
+                (replay.check if record < explained else replay.run)(record)
                 progress.advance(self._receipt.log[record].shown)
 
     @cached_property

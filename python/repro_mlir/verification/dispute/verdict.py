@@ -13,7 +13,7 @@ import numpy as np
 
 from repro_mlir.base.files.npz import write_arrays
 from repro_mlir.base.files.storage import make_folder
-from repro_mlir.base.printing import foreign
+from repro_mlir.base.printing import count_of, foreign
 from repro_mlir.verification.elements import ElementDifference
 from repro_mlir.verification.operators import Extraction, Operator
 
@@ -128,7 +128,8 @@ class Verdict:
         elif self.wrong:
             told = [f"wrong    {' and '.join(self.wrong)}"]
         else:
-            told = ["wrong    not decided: --terms compares both with an agreed script or receipt"]
+            unknown = "how long the run is (--steps)" if self.outcome == "length" else "which party is right (--terms)"
+            told = [f"wrong    not decided: no terms say {unknown}"]
         if self.step is not None:
             told.append(f"after    step {self.step}" if self.is_change else f"step     {self.step}")
         if self.subject is not None:
@@ -139,7 +140,7 @@ class Verdict:
             told.append(f"note     {self.note}")
         for name, traffic in self.traffic.items():
             told.append(
-                f"traffic  {name}: {traffic.questions} questions, {traffic.sent + traffic.received:,} bytes, "
+                f"traffic  {name}: {count_of(traffic.questions, 'question')}, {traffic.sent + traffic.received:,} bytes, "
                 f"{traffic.tensors:,} of them tensors"
             )
         return told

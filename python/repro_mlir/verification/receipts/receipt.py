@@ -106,12 +106,19 @@ class Receipt(ConstantAttributes):
         return StoredInputs(self.header.programs[program].stored_inputs(self.header.stored))
 
     def inputs(self, record: int) -> list[np.ndarray]:
-        """Returns the inputs that the receipt stores for the step of a record: all, or only the hyper-parameters."""
+        """Returns the inputs that the receipt stores for the step of a record: all, or only the hyper-parameters.
+
+        Raises:
+          ReceiptWrong: if an input does not match its hash in the record.
+        """
         found = self.log[record]
         assert found.program is not None
         form = self.stored_inputs(found.program)
         with open_regular(self.inputs_path) as file:
-            return form.read(file, self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+            arrays = form.read(file, self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+        kinds = self.header.programs[found.program].stored_inputs(self.header.stored)
+        self._compare(INPUTS, record, kinds, found.commitment.inputs[: len(kinds)], arrays)
+        return arrays
 
     @property
     def program(self) -> StepProgram:

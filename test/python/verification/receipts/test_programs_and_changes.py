@@ -574,3 +574,36 @@ def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.Ca
     found = repro_mlir.diff(whole, tmp_path / "cheat", targets=["reference"])
     assert found.step == 9
     assert repro_mlir.diff(whole, whole, targets=["reference"]) is None
+
+
+def test_a_dispute_about_a_change_that_one_run_does_not_have(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unchanged = tmp_path / "unchanged"
+    _train(unchanged, factor=1.0)
+    for terms, wrong in ((whole, ["B"]), (unchanged, ["A"])):
+        status, verdict = _settled(capsys, "dispute", whole, unchanged, "--terms", terms)
+        assert (status, verdict["outcome"], verdict["wrong"]) == (1, "data", wrong), verdict
+    assert main(["dispute", str(whole), str(unchanged), "--target", "reference"]) == 3
+    assert capsys.readouterr().out.startswith("wrong    not decided: no terms say which party is right (--terms)\n")
+
+
+def test_a_receipt_that_contradicts_itself_before_the_first_difference(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cheat, damaged = tmp_path / "cheat", tmp_path / "damaged"
+    _train(cheat, cheat=10)
+    shutil.copytree(whole, damaged)
+    log = Receipt(whole).log
+    for step in (9, 10):
+        shutil.copy(whole / "inputs.bin", damaged)
+        flip(damaged / "inputs.bin", log.inputs_end(log.record_of(step)) - 1)
+        for command, option in (("dispute", "--target"), ("diff", "--targets")):
+            assert main([command, str(damaged), str(cheat), option, "reference"]) == 2
+            told = f"{damaged}: step {step}: inputs.bin: tensor batch[1] is not that of the record"
+            assert told in capsys.readouterr().err
+
+
+def test_terms_that_do_not_exist(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dispute", str(whole), str(whole), "--terms", "nowhere", "--target", "reference"]) == 2
+    assert "nowhere: expected a script or a receipt, but there is no such file or folder" in capsys.readouterr().err
