@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import Status, positive
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.printing import count_of, tell
@@ -140,6 +141,7 @@ def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference 
         allow_numerics(None, **numerics_of(options))
         first, second = options.runs
         return diff_receipts(first, second, targets, options.threads)
+    require_compiler("a comparison of the targets of a script")
     from repro_mlir.script_runs.difference import diff
 
     return diff(

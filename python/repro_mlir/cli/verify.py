@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro_mlir.base.command_line import natural
+from repro_mlir.base.compiler import require_compiler
 from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import count_of, foreign, tell
@@ -121,6 +122,7 @@ def _verify(options: argparse.Namespace) -> int:
     from repro_mlir.verification.receipts.verification import verify
 
     if options.model is not None:
+        require_compiler("--model")
         return _verify_answer(options)
     if options.programs is not None:
         raise ReproError("--programs: expected --model DIR and the receipt of an answer")

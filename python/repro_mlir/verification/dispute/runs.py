@@ -198,7 +198,9 @@ class ReceiptRun:
         """Returns the state after a record, in the representation of base/numerics/tensors.py; executes the records
         since the last kept state."""
         with self._named(), closing(self._replay()) as replay:
-            self._run(replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept), record)
+            self._run(
+                replay, records_to_execute([record] if record else [], list_files(self._receipt.path).kept), record
+            )
             return [array.copy() for array in replay.state_before(record + 1).values()]
 
     def arrays(self, record: int) -> Arrays:
@@ -218,8 +220,8 @@ class ReceiptRun:
         return self._tracers[program]
 
     def _run(self, replay: Replay, records: Sequence[int], explained: int) -> None:
-        """Executes records, with a progress bar. The results of those before `explained`, on which both runs agree, must
-        be those that the receipt records."""
+        """Executes records, with a progress bar. Those before `explained`, on which both runs agree, must have the
+        results that the receipt records."""
         if not records:
             return
         with Progress(len(records), f"{foreign(str(self._receipt.path))}: running on {self._target}") as progress:

@@ -140,7 +140,8 @@ class Verdict:
             told.append(f"note     {self.note}")
         for name, traffic in self.traffic.items():
             told.append(
-                f"traffic  {name}: {count_of(traffic.questions, 'question')}, {traffic.sent + traffic.received:,} bytes, "
+                f"traffic  {name}: {count_of(traffic.questions, 'question')}, "
+                f"{traffic.sent + traffic.received:,} bytes, "
                 f"{traffic.tensors:,} of them tensors"
             )
         return told

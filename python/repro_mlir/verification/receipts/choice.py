@@ -51,11 +51,14 @@ def choose(text: str, numbers: Sequence[int], what: str, draw: random.Random | N
     for part in text.split(","):
         span = re.fullmatch(r" ?(\d{1,9})(?:-(\d{1,9}))?", part)
         if not span:
-            raise ReproError(f"expected the {what} as all, sample:N, A-B, A or a list such as 3,5-7, got {text!r}")
+            raise ReproError(
+                f"expected the {what} as all, sample:N with N from 1, A-B, A or a list such as 3,5-7, got {text!r}"
+            )
         first, last = int(span[1]), int(span[2] or span[1])
         chosen = [number for number in numbers if first <= number <= last]
         if not numbers[0] <= first <= last <= numbers[-1] or not chosen:
-            raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}, got {part.strip()}")
+            order = ", the first one first" if last < first else ""
+            raise ReproError(f"expected {what} from {numbers[0]} to {numbers[-1]}{order}, got {part.strip()}")
         found.update(chosen)
     return sorted(found)
 

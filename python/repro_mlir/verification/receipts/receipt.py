@@ -21,6 +21,7 @@ from repro_mlir.base.files.regular import open_regular, read_regular
 from repro_mlir.base.limits import VARIABLE, limits
 from repro_mlir.base.numerics.hashing import tensor_digests
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.base.printing import count_of
 from repro_mlir.program import Program, read_untrusted
 from repro_mlir.program.canonical import examine_admitted
 from repro_mlir.program.microbatches import (
@@ -130,8 +131,11 @@ class Receipt(ConstantAttributes):
 
         Raises:
           ReceiptWrong: if the file is not the program that the header names.
-          ReproError: if the programs are too large, or reading all of them takes too long.
+          ReproError: if there is no such program, the programs are too large, or reading all of them takes too long.
         """
+        if index not in range(len(self.header.programs)):
+            known = count_of(len(self.header.programs), "program")
+            raise ReproError(f"{self.path}: expected an index of its {known}, from 0, got {index}")
         if index not in self._programs:
             # The time limit covers all programs together because a verifier reads all of them.
             left = limits().read_seconds - self._program_seconds

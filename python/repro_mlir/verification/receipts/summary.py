@@ -6,12 +6,14 @@ records and names of files are checked."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files.regular import open_descriptor
 from repro_mlir.base.printing import count_of, foreign
 from repro_mlir.verification.receipts import signing
 from repro_mlir.verification.receipts.consistency import contradictions
@@ -93,7 +95,7 @@ class Summary:
             yield f"loss     {first} at first, {last} at last"
         script = "" if self.script is None else f", from {_quoted(self.script)}"
         kept = "stored in the receipt" if self.stored else "not stored: verifying needs the script"
-        yield f"batches  {self.batches:,}{script}, {kept}"
+        yield f"batches  {self.batches:,} taken{script}; those of the steps are {kept}"
         if self.script_blake3 is not None:
             yield f"script   {self.script_blake3} (BLAKE3)"
         shown = ", ".join(map(str, self.checkpoints[:8]))
@@ -138,7 +140,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
       key: the ed25519 public key (32 bytes) that must have signed; None to accept any key or no signature.
     Raises:
       ReceiptWrong: if the signature is invalid, or was not made with `key`.
-      ReproError: if a part does not have the format of docs/verification/receipts.md.
+      ReproError: if a part does not have the format of docs/verification/receipts.md, or is not a regular file.
     """
     header, log, seal = receipt.header, receipt.log, receipt.seal
     if seal is not None:
@@ -146,6 +148,8 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
     elif key is not None:
         raise ReceiptWrong(SEAL, f"the run has not ended, so there is no signature: expected one by {key.hex()}")
     files = list_files(receipt.path)
+    for name in files.names:
+        os.close(open_descriptor(receipt.path / name))
     steps = Counter[int]()
     first: Record | None = None
     last: Record | None = None

@@ -107,6 +107,9 @@ def test_only_regular_files_are_read(finished: Path, tmp_path: Path, capsys, kin
         else:
             with open(path / name, "wb") as file:
                 file.truncate(1 << 40)
+        if kind != "endless file":
+            assert main(["inspect", str(path)]) == 2
+            assert f"{name}: expected a regular file, got a " in capsys.readouterr().err
         status = main(["verify", str(path), "--threads", "1"])
         captured = capsys.readouterr()
         if kind == "endless file" and status == 1:

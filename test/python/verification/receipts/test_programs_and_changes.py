@@ -607,3 +607,11 @@ def test_a_receipt_that_contradicts_itself_before_the_first_difference(
 def test_terms_that_do_not_exist(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dispute", str(whole), str(whole), "--terms", "nowhere", "--target", "reference"]) == 2
     assert "nowhere: expected a script or a receipt, but there is no such file or folder" in capsys.readouterr().err
+
+
+def test_a_program_that_the_receipt_does_not_have(whole: Path) -> None:
+    receipt = Receipt(whole)
+    count = len(receipt.header.programs)
+    for index in (count, -1):
+        with pytest.raises(ReproError, match=f"expected an index of its {count} programs, from 0, got {index}$"):
+            receipt.program_at(index)
