@@ -128,19 +128,22 @@ LogicalResult Homes::readAttributes(int64_t least, int64_t most) {
   return success();
 }
 
-ArrayRef<Homes::Part> Homes::getParts(unsigned number, unsigned writer) const {
+void cores::appendParts(const Tensor &tensor, const Place &place,
+                        ArrayRef<Interval> box, unsigned core,
+                        std::vector<HomePart> &parts) {
+  DigitView view = *DigitView::get(*tensor.digits, place);
+  for (Box &digits : view.split(box))
+    parts.push_back({core, std::move(digits), view.getLayout(box)});
+}
+
+ArrayRef<HomePart> Homes::getParts(unsigned number, unsigned writer) const {
   auto [found, isNew] = parts.try_emplace({number, writer});
   if (isNew) {
     const Tensor &tensor = tensors.tensors[number];
     auto [launch, access] = tensor.writers[writer];
-    DigitView view =
-        *DigitView::get(*tensor.digits, launches[launch].places[access]);
-    for (const PlacedPiece &piece : pieces[launch]) {
-      const Box &box = piece.boxes[access];
-      for (Box &digits : view.split(box))
-        found->second.push_back(
-            {piece.core, std::move(digits), view.getLayout(box)});
-    }
+    for (const PlacedPiece &piece : pieces[launch])
+      appendParts(tensor, launches[launch].places[access], piece.boxes[access],
+                  piece.core, found->second);
   }
   return found->second;
 }
@@ -179,12 +182,11 @@ static void subtract(Box box, ArrayRef<Interval> part,
   }
 }
 
-SmallVector<PartCopy> Homes::listParts(TensorUse use,
-                                       ArrayRef<Interval> box) const {
-  unsigned number = *tensors.getRead(use);
-  const Tensor &tensor = tensors.tensors[number];
-  DigitView view =
-      *DigitView::get(*tensor.digits, launches[use.launch].places[use.access]);
+SmallVector<PartCopy>
+cores::listPartCopies(const Tensor &tensor, unsigned launch, const Place &place,
+                      ArrayRef<Interval> box, ArrayRef<HomeRegion> regions,
+                      function_ref<ArrayRef<HomePart>(unsigned)> getParts) {
+  DigitView view = *DigitView::get(*tensor.digits, place);
   int64_t bytes = tensor.digits->elementBytes;
   DigitView::Layout target = view.getLayout(box);
   SmallVector<Box> open = view.split(box);
@@ -192,10 +194,10 @@ SmallVector<PartCopy> Homes::listParts(TensorUse use,
   // The last launch that has written an element has its value.
   for (int64_t writer = tensor.writers.size() - 1; writer >= 0 && !open.empty();
        --writer) {
-    if (tensor.writers[writer].launch >= use.launch)
+    if (tensor.writers[writer].launch >= launch)
       continue;
-    int64_t address = regions[number][writer].address;
-    for (const Part &part : getParts(number, writer)) {
+    int64_t address = regions[writer].address;
+    for (const HomePart &part : getParts(writer)) {
       SmallVector<Box> next;
       for (Box &each : open) {
         std::optional<Box> common = intersect(each, part.digits);
@@ -205,7 +207,7 @@ SmallVector<PartCopy> Homes::listParts(TensorUse use,
         }
         PartCopy &copy = copies.emplace_back();
         copy.core = part.core;
-        copy.region = {address, address + regions[number][writer].bytes};
+        copy.region = {address, address + regions[writer].bytes};
         copy.source = address + bytes * part.layout.getPlace(*common);
         copy.target = bytes * target.getPlace(*common);
         for (auto [range, from, to] :
@@ -233,4 +235,13 @@ SmallVector<PartCopy> Homes::listParts(TensorUse use,
   }
   assert(open.empty() && "the first writer has written all elements");
   return copies;
+}
+
+SmallVector<PartCopy> Homes::listParts(TensorUse use,
+                                       ArrayRef<Interval> box) const {
+  unsigned number = *tensors.getRead(use);
+  return listPartCopies(
+      tensors.tensors[number], use.launch,
+      launches[use.launch].places[use.access], box, regions[number],
+      [&](unsigned writer) { return getParts(number, writer); });
 }

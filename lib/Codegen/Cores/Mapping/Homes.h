@@ -45,6 +45,26 @@ struct PartCopy {
   int64_t getBytes(int64_t elementBytes) const;
 };
 
+/// A part of a piece of a tensor, in the coordinates of its digits.
+struct HomePart {
+  unsigned core; ///< the number of the core that has the piece
+  Box digits;
+  DigitView::Layout layout;
+};
+
+/// Appends the parts of a piece, which is the box `box` of `view`.
+void appendParts(const Tensor &tensor, const Place &view,
+                 ArrayRef<Interval> box, unsigned core,
+                 std::vector<HomePart> &parts);
+
+/// Returns the parts of a box of `view` that a launch reads of a tensor.
+/// `getParts` returns the parts of a writer's pieces, and `regions` has the
+/// region of each writer.
+SmallVector<PartCopy>
+listPartCopies(const Tensor &tensor, unsigned launch, const Place &view,
+               ArrayRef<Interval> box, ArrayRef<HomeRegion> regions,
+               function_ref<ArrayRef<HomePart>(unsigned)> getParts);
+
 /// Returns the lowest address that a home may have. The error words that cores
 /// check lie below this address.
 int64_t getLeastHome(size_t numCores);
@@ -79,19 +99,13 @@ public:
   SmallVector<PartCopy> listParts(TensorUse use, ArrayRef<Interval> box) const;
 
 private:
-  /// A part of a piece of a tensor.
-  struct Part {
-    unsigned core;
-    Box digits;
-    DigitView::Layout layout;
-  };
-  ArrayRef<Part> getParts(unsigned tensor, unsigned writer) const;
+  ArrayRef<HomePart> getParts(unsigned tensor, unsigned writer) const;
 
   ArrayRef<MappedLaunch> launches;
   ArrayRef<std::vector<PlacedPiece>> pieces;
   TensorMap tensors;
   std::vector<SmallVector<HomeRegion>> regions;
-  mutable DenseMap<std::pair<unsigned, unsigned>, std::vector<Part>> parts;
+  mutable DenseMap<std::pair<unsigned, unsigned>, std::vector<HomePart>> parts;
 };
 
 } // namespace mlir::repro::cores

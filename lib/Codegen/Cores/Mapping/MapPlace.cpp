@@ -53,24 +53,21 @@ public:
                const Homes &homes, const ManyCore &machine)
       : launches(launches), placed(placed), homes(homes), machine(machine) {}
 
-  /// Returns the time that the memories of cores save. The writers store their
-  /// pieces there without a transfer.
-  double getGain(unsigned number) const {
+  /// Returns the time that the memories of cores save, and the number of copies
+  /// between cores. The writers store their pieces without a transfer.
+  std::pair<double, double> getGain(unsigned number) const {
     const Tensor &tensor = homes.getTensors().tensors[number];
-    double seconds = 0;
+    double seconds = 0, copies = 0;
     for (TensorUse use : tensor.writers)
       seconds += getDramSeconds(use);
     for (TensorUse use : tensor.readers)
-      seconds += getDramSeconds(use) - getCoreSeconds(use);
-    return seconds;
+      seconds += getDramSeconds(use) - getCoreSeconds(use, copies);
+    return {seconds, copies};
   }
 
 private:
   /// The pieces of a launch whose transfers from cores are predicted.
   static constexpr unsigned kMostPieces = 4;
-  /// The number of transfers that may replace one, since each transfer makes
-  /// the plan longer.
-  static constexpr double kMostParts = 8;
 
   double getLink() const { return machine.linkBytesPerCycle * machine.clockHz; }
   ArrayRef<int64_t> getSizes(TensorUse use) const {
@@ -122,19 +119,18 @@ private:
     }
   }
 
-  double getCoreSeconds(TensorUse use) const {
+  /// Returns the time of the copies from cores, and adds their number.
+  double getCoreSeconds(TensorUse use, double &copies) const {
     const std::vector<PlacedPiece> &pieces = placed.ofLaunch[use.launch];
     int64_t elementBytes = launch::getElementBytes(
         launches[use.launch].places[use.access].type.getElementType());
-    double most = 0, numParts = 0, numBoxes = 0, sharers = getSharers(use);
+    double most = 0, sharers = getSharers(use);
     size_t step = std::max<size_t>(pieces.size() / kMostPieces, 1);
     DenseMap<unsigned, double> sent; // bytes by core
     for (size_t p = 0; p < pieces.size(); p += step) {
       double seconds = 0;
       forEachBox(use, pieces[p], [&](ArrayRef<Interval> box) {
-        ++numBoxes;
         for (const PartCopy &part : homes.listParts(use, box)) {
-          ++numParts;
           int64_t row = part.getRowBytes(elementBytes);
           double bytes = double(part.getBytes(elementBytes)) /
                          double(std::max<int64_t>(row, 1)) *
@@ -144,6 +140,7 @@ private:
               row == part.getBytes(elementBytes) &&
               row == elementBytes * getNumElements(box))
             continue;
+          copies += double(step);
           ManyCore::Point from = placed.cores[part.core];
           ManyCore::Point to = placed.cores[pieces[p].core];
           double hops = double(machine.countHops(from, to));
@@ -156,8 +153,6 @@ private:
       });
       most = std::max(most, seconds);
     }
-    if (numParts > kMostParts * numBoxes)
-      return std::numeric_limits<double>::infinity();
     for (auto [core, bytes] : sent)
       most = std::max(most, bytes / getLink());
     return most;
@@ -172,7 +167,8 @@ private:
 /// A tensor that saves time in the memories of cores.
 struct HomeCandidate {
   unsigned tensor;
-  double value; ///< seconds for each byte and launch
+  double value;  ///< seconds for each byte and launch
+  double copies; ///< between cores
 };
 } // namespace
 
@@ -248,6 +244,9 @@ private:
 /// that the memory of the compiler is bounded.
 static constexpr int64_t kMostPlaced = 1'000'000;
 
+/// The number of copies between cores, each of which makes the plan longer.
+static constexpr double kMostCopies = 500'000;
+
 /// Chooses the tensors that lie in the memories of cores, and their addresses.
 static LogicalResult chooseHomes(launch::PlanOp plan,
                                  ArrayRef<MappedLaunch> launches,
@@ -289,11 +288,12 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
           return region.bytes > most - least;
         }))
       continue;
-    double gain = cost.getGain(number), taken = 0;
+    auto [gain, copies] = cost.getGain(number);
+    double taken = 0;
     for (const HomeRegion &region : regions)
       taken += double(region.bytes) * double(region.last - region.first + 1);
     if (gain > 0 && taken > 0)
-      candidates.push_back({unsigned(number), gain / taken});
+      candidates.push_back({unsigned(number), gain / taken, copies});
   }
   llvm::stable_sort(candidates,
                     [](const HomeCandidate &a, const HomeCandidate &b) {
@@ -304,10 +304,13 @@ static LogicalResult chooseHomes(launch::PlanOp plan,
   std::vector<SmallVector<int64_t>> attributes;
   for (const MappedLaunch &launch : launches)
     attributes.emplace_back(launch.places.size(), -1);
+  double numCopies = 0;
   for (const HomeCandidate &candidate : candidates) {
     MutableArrayRef<HomeRegion> regions = homes.getRegions(candidate.tensor);
-    if (!allocator.allocate(regions))
+    if (numCopies + candidate.copies > kMostCopies ||
+        !allocator.allocate(regions))
       continue;
+    numCopies += candidate.copies;
     const Tensor &tensor = homes.getTensors().tensors[candidate.tensor];
     for (auto [writer, region] : llvm::zip_equal(tensor.writers, regions))
       attributes[writer.launch][writer.access] = region.address;

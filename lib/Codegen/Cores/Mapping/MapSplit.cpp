@@ -17,6 +17,7 @@
 #include "Dialect/Repro/Partition/FoldChunks.h"
 #include "DramLayout.h"
 #include "Mapping.h"
+#include "PartitionCandidates.h"
 #include "dialects/Launch/IR/KernelSignature.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -285,7 +286,7 @@ static FailureOr<double> predictSeconds(Split &split, const ManyCore &machine) {
     MappedLaunch launch{{}, *tiles, {}};
     for (unsigned i = 0; i < tiles->getAccesses().size(); ++i)
       launch.places.push_back({Value(), 0, tiles->getType(i)});
-    seconds += choosePartition(launch, machine).seconds;
+    seconds += getFastest(launch, machine).seconds;
   }
   return seconds;
 }
@@ -328,8 +329,7 @@ static FailureOr<std::optional<Split>> chooseSplit(const MappedLaunch &launch,
   } else if (failed(consider(0))) {
     return failure();
   }
-  if (best && !always &&
-      most > kMostTime * choosePartition(launch, machine).seconds)
+  if (best && !always && most > kMostTime * getFastest(launch, machine).seconds)
     best.reset();
   return best;
 }

@@ -101,18 +101,6 @@ Tiling chooseTiling(const MappedLaunch &launch, ArrayRef<Interval> piece,
                     const PieceGrid &grid, int64_t budget,
                     const ManyCore &machine);
 
-/// Numbers of pieces along each axis, and the predicted time: infinite if no
-/// tile fits into a core.
-struct PartitionChoice {
-  SmallVector<int64_t> partition;
-  double seconds = 0;
-};
-
-/// Chooses the partition of a launch for which the predicted time is shortest
-/// if the launch runs alone.
-PartitionChoice choosePartition(const MappedLaunch &launch,
-                                const ManyCore &machine);
-
 /// Returns the bytes and the predicted time of a piece that is cut into tiles
 /// of the given sizes, with those multicasts that make the time shorter.
 Tiling getTiling(const MappedLaunch &launch, const KernelCost &cost,

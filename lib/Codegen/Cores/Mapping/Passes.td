@@ -73,16 +73,28 @@ def ReproMapPartition : Cores_MapPass<"repro-map-partition"> {
   let description = [{
     (T1) Sets `cores.partition` of each launch: the numbers of pieces along the
     parallel loops of its kernel. Their product is at most the number of cores.
-    The pass chooses the numbers for which the largest of the times of the
-    computation, the DRAM and the network is least. If the routers of the machine
-    multicast, boxes that several pieces read count once for the DRAM. With `strategy=batch`, it
-    cuts only the outermost loop of each kernel, into as many pieces as there are
-    cores: a mapping without a search, for comparisons.
+
+    The pass searches for the partitions with the least predicted time of all
+    launches, by a dynamic program. Each launch has a few candidates: partitions
+    that are fast alone, and those whose pieces access what the pieces of other
+    launches write or read. The time of a launch consists of its computation and
+    its transfers, where boxes that one core sends to several count once for the
+    DRAM. A tensor lies in the DRAM, or in the memories of the cores that
+    write it, as long as these have room. Then a piece reads it without a
+    transfer if its own core has all that the piece needs, and otherwise over the
+    network. After each launch, the program keeps the 32 best states. At the end,
+    single changes of a partition or of the place of a tensor are made as long as
+    they save time. In plans of more than 200,000 pieces, each launch has the
+    partition that is best alone, with all tensors in the DRAM.
+
+    With `strategy=batch`, the pass cuts only the outermost loop of each kernel,
+    into as many pieces as there are cores: a mapping without a search, for
+    comparisons.
   }];
   let options = machineOptions # [
     Option<"strategy", "strategy", "std::string", /*default=*/"\"time\"",
            "time, or batch">];
-  let dependentDialects = ["::mlir::repro::cores::CoresDialect"];
+  let dependentDialects = kernelDialects;
 }
 
 def ReproMapTile : Cores_MapPass<"repro-map-tile"> {
@@ -116,8 +128,9 @@ def ReproMapPlace : Cores_MapPass<"repro-map-place"> {
     of the cores that compute them, next to the buffers of tiles, until their
     last use. The pass predicts the time that each tensor saves against transfers
     to and from the DRAM, and chooses first those that save most for their bytes
-    and the number of launches that they outlast. With `homes=dram`, or if the
-    plan has more than a million pieces, all tensors lie in the DRAM.
+    and the number of launches that they outlast, as long as the cores make at
+    most 500,000 copies. With `homes=dram`, or if the plan has more than a million
+    pieces, all tensors lie in the DRAM.
   }];
   let options = machineOptions # [
     Option<"homes", "homes", "std::string", /*default=*/"\"cores\"",
