@@ -464,10 +464,9 @@ Value Scheduler::getTarget(unsigned number, Program &program,
                                      type.getElementType()));
 }
 
-/// Appends a piece to the program of its core. Each wait for another core of a
-/// group is for what this core does before the same tile, in this order: it
-/// frees its slots, reads and sends boxes, waits for boxes, and runs the tile.
-/// So these waits have no cycle.
+/// Appends a piece to the program of its core. For each tile, the cores of a
+/// group first say which slots are free, then read and send boxes, then wait
+/// for boxes, so these waits have no cycle.
 void Scheduler::emitPiece(unsigned number, const PlacedPiece &piece,
                           ArrayRef<Stream> streams, bool isDouble) {
   const MappedLaunch &launch = launches[number];

@@ -26,7 +26,8 @@ SmallVector<unsigned> MulticastGroup::listOthers(unsigned core) const {
 /// Returns numbers that are equal if two streams of a launch have the same
 /// boxes, tile by tile.
 static std::vector<int64_t> getKey(const Stream &stream) {
-  std::vector<int64_t> key(stream.boxOfTile.begin(), stream.boxOfTile.end());
+  std::vector<int64_t> key = {int64_t(stream.boxOfTile.size())};
+  llvm::append_range(key, stream.boxOfTile);
   for (const Box &box : stream.boxes)
     for (const Interval &range : box)
       key.insert(key.end(), {range.begin, range.size});
