@@ -81,15 +81,19 @@ class Tape:
         self._nodes: dict[tuple[Any, ...], Node] = {}
         self._tensors: dict[Node, torch.Tensor] = {}
         self._source: Callable[[Node], torch.Tensor] | None = None
+        self._note: Callable[[Node, torch.Tensor], None] | None = None
 
-    def begin(self, source: Callable[[Node], torch.Tensor]) -> None:
-        """Begins a trace; `source` returns the tensor of a leaf, an f64 of shape []."""
-        self._source, self._tensors = source, {}
+    def begin(
+        self, source: Callable[[Node], torch.Tensor], note: Callable[[Node, torch.Tensor], None] | None = None
+    ) -> None:
+        """Begins a trace; `source` returns the tensor of a leaf, an f64 of shape [], and `note` is called with each
+        number that becomes a tensor."""
+        self._source, self._note, self._tensors = source, note, {}
         self.read.clear()
 
     def end(self) -> None:
         """Ends a trace and drops its tensors."""
-        self._source, self._tensors = None, {}
+        self._source, self._note, self._tensors = None, None, {}
 
     def leaf(self, key: Hashable, value: Scalar) -> Node:
         """Returns the node of an input number, which `key` identifies."""
@@ -105,8 +109,8 @@ class Tape:
         """Returns the node of the only element of a tensor of the trace."""
         kind = float if tensor.is_floating_point() else int
         node = Node("tensor", (tensor,), kind, None)
-        self._tensors[node] = tensor.reshape([]).to(torch.float64)
-        return node
+        # A copy, because the step may change the tensor afterwards.
+        return self._has_tensor(node, tensor.reshape([]).to(torch.float64, copy=True))
 
     def apply(self, operation: str, *operands: Node) -> Node:
         """Returns the node of the result of an operation of `_OPERATIONS`."""
@@ -138,8 +142,14 @@ class Tape:
                 found = _constant_power(self.tensor(node.operands[0]), node.operands[1].value)
             else:
                 found = _OPERATIONS[node.operation].tensor(*map(self.tensor, node.operands))
-            self._tensors[node] = found
+            self._has_tensor(node, found)
         return self._tensors[node]
+
+    def _has_tensor(self, node: Node, tensor: torch.Tensor) -> Node:
+        self._tensors[node] = tensor
+        if self._note is not None:
+            self._note(node, tensor)
+        return node
 
     def decide(self, node: Node) -> bool:
         """Returns the outcome of a comparison, for which the program is specialized from now on."""

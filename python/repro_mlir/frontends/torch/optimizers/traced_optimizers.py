@@ -6,6 +6,9 @@
 The shadow has the attributes of the optimizer. Its groups, state and parameters are its own: they contain tensors of
 the trace and traced numbers (`traced_numbers`). Before the trace, `step` runs on fake tensors. These runs determine the
 state and its initial values, the numbers that the step changes, and the numbers that it reads.
+
+One program is used for all steps if the first step, which creates the state, computes what a step from the initial
+values computes (`expressions`). Otherwise the first step has a program of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +28,14 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.hashable_values import hashable
 from repro_mlir.frontends.torch.base.source_lines import phase
-from repro_mlir.frontends.torch.base.torch_internals import FakeTensorMode, disable_current_modes, replaced
+from repro_mlir.frontends.torch.base.torch_internals import (
+    DisableTorchFunction,
+    FakeTensorMode,
+    disable_current_modes,
+    replaced,
+)
 from repro_mlir.frontends.torch.base.user_objects import check_class
+from repro_mlir.frontends.torch.optimizers.expressions import Expressions
 from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
 from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, UpdateTensors, held_by
 from repro_mlir.frontends.torch.optimizers.traced_numbers import (
@@ -62,7 +71,7 @@ class TracedUpdate:
     """An `optimizers.Update` that traces `step`.
 
     The structure consists of the identities of the parameters, the flags of the groups, the optimizer's attributes,
-    whether there is state that the first gradient initializes, and the outcomes of the step's branches on numbers.
+    the keys of the state, and the outcomes of the step's branches on numbers.
     """
 
     def __init__(
@@ -84,11 +93,11 @@ class TracedUpdate:
         recording = Recording()
         with errors_with_lines({}), without_other_random_numbers(recording):
             self._tape, run = self._analyse(recording)
-        # The first gradient initializes these entries of state; the step differs as long as they are missing.
-        self._fresh = [(each.parameter, key) for each in run.states for key in each.dependent]
+        # A step that creates these entries is a program of its own.
+        self._has_new = any(each.made for each in run.states)
+        self._keys = [self._keys_of(entries) for entries in run.states]
         self._make_slots(run)
-        self._refuse_changing_numbers(run)
-        self._inputs = [leaf for leaf in run.hyper_parameters if leaf in self._tape.read]
+        self._inputs = [leaf for leaf in run.hyper_parameters if leaf in run.read]
         self.numbers = [TensorType(self._number_name(node), "f64", ()) for node in self._inputs]
         self._form = self._present_form()
 
@@ -115,7 +124,7 @@ class TracedUpdate:
     def depends_on_state(self) -> bool:
         """Whether the structure depends on the optimizer's state; see `optimizers.Update`."""
         guarding = {leaf for node in self._tape.guards for leaf in leaves_of(node)}
-        return bool(self._fresh) or not guarding.isdisjoint(self._slot_of)
+        return self._has_new or not guarding.isdisjoint(self._slot_of)
 
     def explain(self) -> str:
         """Returns a description of how the present structure differs from that at capture."""
@@ -151,9 +160,17 @@ class TracedUpdate:
             for index, group in enumerate(optimizer.param_groups)
         )
         members = tuple(tuple(map(id, group["params"])) for group in optimizer.param_groups)
-        fresh = tuple(key in optimizer.state.get(parameter, ()) for parameter, key in self._fresh)
+        keys = tuple(
+            None if (present := optimizer.state.get(parameter, {}).keys()) in known else frozenset(present)
+            for parameter, known in self._keys
+        )
         flags = tuple(hashable(optimizer.state.get(each, {}).get(key, value)) for each, key, value in self._flags)
-        return members, groups, _attributes(optimizer), fresh, flags
+        return members, groups, _attributes(optimizer), keys, flags
+
+    def _keys_of(self, entries: _Entries) -> tuple[torch.nn.Parameter, list[frozenset[Any]]]:
+        """Returns a parameter, and the sets of keys that its state has before a step that the program computes."""
+        present = frozenset(self._optimizer.state.get(entries.parameter, ()))
+        return entries.parameter, [] if entries.made else [frozenset(entries), present]
 
     # --- Analysis ---
 
@@ -161,18 +178,32 @@ class TracedUpdate:
         """Runs the step on fake tensors until a run finds nothing new; returns the tape of the last run, and the run
         itself."""
         for _ in range(_ATTEMPTS):
-            tape, size = Tape(), self._findings.size
-            with TRACE_LOCK, FakeTensorMode(), Compositions(), torch.no_grad():
-                run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
-                # The recording refuses a queue or a pipe before the next run, which could block on it.
-                with recording.recorded():
-                    run.step()
+            tape, expressions, size = Tape(), Expressions(), self._findings.size
+            run = self._run(tape, expressions, recording)
+            result = run.result()
             self._findings.learn(run)
-            if self._findings.size == size:
+            if self._findings.size != size:
+                continue
+            run.refuse_changes()
+            # The first step is on the same tape, because its guards count too.
+            if not any(self._findings.starts.values()):
                 return tape, run
+            if self._run(tape, expressions, recording, is_first=True).result() == result:
+                return tape, run
+            self._findings.starts.clear()
+            self._findings.has_starts = False
         raise CaptureError(
             f"the step of {_name(self._optimizer)} creates other state at each step, expected the same state"
         )
+
+    def _run(self, tape: Tape, expressions: Expressions, recording: Recording, is_first: bool = False) -> _Run:
+        with TRACE_LOCK, FakeTensorMode(), Compositions(), torch.no_grad(), expressions:
+            fakes = _Fakes(self._names, self._updated)
+            run = _Run(self._optimizer, self._names, self._findings, tape, fakes, expressions, is_first)
+            # The recording refuses a queue or a pipe before the next run, which could block on it.
+            with recording.recorded():
+                run.step()
+        return run
 
     def _make_slots(self, run: _Run) -> None:
         run.refuse_shared_memory()
@@ -183,8 +214,6 @@ class TracedUpdate:
             slot = Slot(f"optimizer.param_groups.{index}.{key}", [index], key, "number", initial, None, type(value))
             self._add_slot(slot, run.leaves[index, key])
         for entries in run.states:
-            for key in entries.before.keys() - entries.keys():
-                raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that is kept")
             if entries.parameter not in self._optimizer.state and run.has_touched(entries):
                 self.constants[entries.parameter] = {}
             # Sorted, because the order in which a step creates entries differs from the order in an optimizer that has
@@ -197,35 +226,18 @@ class TracedUpdate:
         index, parameter = entries.index, entries.parameter
         kind = run.kind(entries, key, value)
         held = self._optimizer.state.get(parameter, {})
-        if before is not _ABSENT and kind != run.kind(entries, key, before):
-            raise CaptureError(f"the optimizer's step changes {entries.place(key)} to a {type(value).__name__}")
         if kind == "constant":
-            if before is not _ABSENT and hashable(value) != hashable(before):
-                raise CaptureError(
-                    f"the optimizer's step changes {entries.place(key)} from {before!r} to {value!r}: "
-                    "expected tensors and numbers"
-                )
             self._flags.append((parameter, key, value))
             if key not in held:
                 self.constants.setdefault(parameter, {})[key] = value
             return
         if isinstance(value, torch.Tensor):
-            like = before if isinstance(before, torch.Tensor) else value
-            if value.shape != like.shape or value.dtype != like.dtype:
-                raise CaptureError(
-                    f"the optimizer's step changes {entries.place(key)} to shape {list(value.shape)} of {value.dtype}, "
-                    f"expected {list(like.shape)} of {like.dtype} as before"
-                )
             initial = torch.zeros(value.shape, dtype=value.dtype) if before is _ABSENT else before.detach().clone()
             number: Any = float
         else:
             node = node_of(run.tape, value)
             assert node is not None
             number = node.kind if before is _ABSENT else type(before)
-            if number is int and node.kind is not int:
-                raise CaptureError(
-                    f"the optimizer's step changes {entries.place(key)} to a float, expected an int as before"
-                )
             initial = torch.tensor(0.0 if before is _ABSENT else float(before), dtype=torch.float64)
         start = None if key in held else initial
         name = f"optimizer.{self._names[parameter]}.{key}"
@@ -247,18 +259,6 @@ class TracedUpdate:
         self.slots.append(slot)
         if leaf is not None:
             self._slot_of[leaf] = slot
-
-    def _refuse_changing_numbers(self, run: _Run) -> None:
-        """Raises CaptureError if the step reads a number that it changes: each step would need its own program."""
-        changing = {leaf for leaf, slot in self._slot_of.items() if run.node(slot.owners[0], slot.key) is not leaf}
-        for node, guard in self._tape.guards.items():
-            if guard.exact and not changing.isdisjoint(leaves_of(node)):
-                line = f"{guard.line}: " if guard.line else ""
-                raise CaptureError(
-                    f"{line}the optimizer's step reads the value of a number that changes at each step (by float(), "
-                    "int(), a string or an argument that cannot be a tensor): use arithmetic, comparisons, math.sqrt, "
-                    "exp, log or pow on it, or a tensor instead"
-                )
 
     # --- The program ---
 
@@ -389,7 +389,9 @@ class _Entries(dict[Any, Any]):
       made: the first values of the entries that the step has created; `_DEPENDENT` for a value that is not a constant.
     """
 
-    def __init__(self, index: int, parameter: torch.nn.Parameter, name: str, begin: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, index: int, parameter: torch.nn.Parameter, name: str, begin: Callable[[_Entries, Any, Any], Any]
+    ) -> None:
         super().__init__()
         self.index = index
         self.parameter = parameter
@@ -398,11 +400,6 @@ class _Entries(dict[Any, Any]):
         self.leaves: dict[Any, Node] = {}
         self.made: dict[Any, Any] = {}
         self._begin = begin
-
-    @property
-    def dependent(self) -> list[Any]:
-        """The keys of the entries whose first value is not a constant of the code."""
-        return [key for key, value in self.made.items() if value is _DEPENDENT]
 
     def place(self, key: Any) -> str:
         """Returns the name of an entry for error messages."""
@@ -414,7 +411,7 @@ class _Entries(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key not in self.before and key not in self.made:
-            self.made[key] = self._begin(value)
+            value = self._begin(self, key, value)
         super().__setitem__(key, value)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -463,14 +460,17 @@ class _Findings:
     """The facts about a step that its runs have found.
 
     Attributes:
-      starts: initial values of the state that the first step creates, keyed by parameter and key.
+      starts: for each entry of state that the first step creates, its first value and its initial value, keyed by
+        parameter and key.
+      has_starts: whether a step from the initial values computes what the first step computes.
       stepped: entries of groups that the step changes, as pairs of the group's index and the key.
       apart: entries of state that are numbers and differ between the parameters of a group.
       unfollowed: entries of state that are tensors of shape [] but cannot be tracked as numbers.
     """
 
     def __init__(self) -> None:
-        self.starts: dict[torch.Tensor, dict[Any, Any]] = defaultdict(dict)
+        self.starts: dict[torch.Tensor, dict[Any, tuple[Any, Any]]] = defaultdict(dict)
+        self.has_starts = True
         self.stepped: set[tuple[int, Any]] = set()
         self.apart: set[tuple[int, Any]] = set()
         self.unfollowed: set[tuple[int, Any]] = set()
@@ -485,9 +485,9 @@ class _Findings:
         self.stepped |= run.stepped
         shared: dict[Hashable, set[Node]] = defaultdict(set)
         for entries in run.states:
-            if not entries.dependent:
+            if self.has_starts and entries.made and _DEPENDENT not in entries.made.values():
                 for key, value in entries.made.items():
-                    self.starts[entries.parameter][key] = _start(value, entries.get(key))
+                    self.starts[entries.parameter][key] = value, _start(value, entries.get(key))
             for key, value in entries.items():
                 place = entries.index, key
                 if run.kind(entries, key, value) in ("number", "counter"):
@@ -511,6 +511,7 @@ class _Run:
       leaves: for each entry of a group that the step changes, its leaf.
       hyper_parameters: the other numbers of the groups.
       stepped: entries of groups that this step has changed and that are not known to be state yet.
+      read: the leaves from which the step has computed tensors.
     """
 
     def __init__(
@@ -520,25 +521,42 @@ class _Run:
         findings: _Findings,
         tape: Tape,
         tensors: _Tensors,
+        expressions: Expressions | None = None,
+        is_first: bool = False,
     ) -> None:
+        """Creates the shadow.
+
+        Args:
+          expressions: compares this run with others.
+          is_first: whether the step creates the state even if its initial values are known. The values that it creates
+            become the inputs that a run from the initial values has.
+        """
         self.tape = tape
         self.leaves: dict[tuple[int, Any], Node] = {}
         self.hyper_parameters: list[Node] = []
         self.stepped: set[tuple[int, Any]] = set()
+        self.read: frozenset[Node] = frozenset()
         self._findings = findings
         self._calls = NumberCalls(tape)
-        tape.begin(tensors.number)
+        self._expressions = expressions
+        self._is_first = is_first
+        tape.begin(tensors.number, expressions and expressions.note_number)
         self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
         own: dict[torch.Tensor, _Entries] = {}
         self._groups = []
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 tensor = self.parameters[parameter]
+                self._name(tensor, "parameter", names[parameter])
                 tensor.grad = tensors.gradient(parameter)
                 if tensor.grad is not None:
-                    own[tensor] = _Entries(index, parameter, names[parameter], self._first_value)
-                    before = {**findings.starts.get(parameter, {}), **optimizer.state.get(parameter, {})}
-                    self._enter(own[tensor], before, tensors)
+                    self._name(tensor.grad, "gradient", names[parameter])
+                    own[tensor] = entries = _Entries(index, parameter, names[parameter], self._begin)
+                    if not is_first:
+                        entries.before.update({key: start for key, (_, start) in findings.starts[parameter].items()})
+                    entries.before.update(optimizer.state.get(parameter, {}))
+                    for key, value in entries.before.items():
+                        entries.enter(key, self._input(entries, key, value, tensors))
             self._groups.append({key: self._option(index, (key,), value) for key, value in _options(group)})
         self.states = [*own.values()]
         self._state = _States(own)
@@ -553,27 +571,56 @@ class _Run:
             for options, group in zip(self._groups, optimizer.param_groups, strict=True)
         ]
 
-    def _enter(self, entries: _Entries, before: Mapping[Any, Any], tensors: _Tensors) -> None:
-        entries.before.update(before)
-        for key, value in before.items():
-            kind = self.kind(entries, key, value)
+    def _name(self, tensor: torch.Tensor, *expression: Hashable) -> None:
+        if self._expressions is not None:
+            self._expressions.name(tensor, *expression)
+
+    def _input(self, entries: _Entries, key: Any, value: Any, tensors: _Tensors) -> Any:
+        """Returns an entry of state as an input of the step."""
+        kind = self.kind(entries, key, value)
+        if kind == "constant":
+            return value
+        if kind == "number":
+            return traced_number(self.tape, self._leaf(entries, key, value))
+        if kind == "counter":
+            return self._counter(self._leaf(entries, key, value), value)
+        tensor = tensors.state(entries.parameter, key, value)
+        self._name(tensor, "state", entries.name, key)
+        return tensor
+
+    def _begin(self, entries: _Entries, key: Any, value: Any) -> Any:
+        """Records an entry that the step creates, and returns its value for the rest of the step."""
+        first = entries.made[key] = self._first_value(value)
+        known, start = self._findings.starts[entries.parameter].get(key, (None, None))
+        is_same = repr(first) == repr(known) and isinstance(value, torch.Tensor) == isinstance(start, torch.Tensor)
+        if not self._is_first or not is_same:
+            return value
+        # The initial value is a real tensor, which the modes of the step would refuse.
+        with DisableTorchFunction():
+            kind = self.kind(entries, key, start)
+            leaf = self._leaf(entries, key, start) if kind in ("number", "counter") else None
+        if leaf is None:
             if kind == "tensor":
-                entries.enter(key, tensors.state(entries.parameter, key, value))
-                continue
-            if kind == "constant":
-                entries.enter(key, value)
-                continue
-            place = entries.index, key
-            whose = entries.name if place in self._findings.apart else None
-            dtype = value.dtype if kind == "counter" else None
-            leaf = self.tape.leaf(("state", *place, whose, dtype), _number(value))
-            entries.leaves[key] = leaf
-            entries.enter(key, traced_number(self.tape, leaf) if dtype is None else self._counter(leaf, value))
+                self._name(value, "state", entries.name, key)
+            return value
+        if kind == "number":
+            return traced_number(self.tape, leaf)
+        self._calls.note(value, leaf)
+        self._name(value, "number", leaf)
+        return value
+
+    def _leaf(self, entries: _Entries, key: Any, value: Any) -> Node:
+        place = entries.index, key
+        whose = entries.name if place in self._findings.apart else None
+        dtype = value.dtype if isinstance(value, torch.Tensor) else None
+        leaf = entries.leaves[key] = self.tape.leaf(("state", *place, whose, dtype), _number(value))
+        return leaf
 
     def _counter(self, leaf: Node, value: torch.Tensor) -> torch.Tensor:
         """Returns a new tensor that is known to contain the leaf's number."""
         tensor = self.tape.tensor(leaf).to(value.dtype, copy=True).reshape(value.shape)
         self._calls.note(tensor, leaf)
+        self._name(tensor, "number", leaf)
         return tensor
 
     def _option(self, index: int, path: tuple[Any, ...], value: Any) -> Any:
@@ -617,6 +664,7 @@ class _Run:
             )
         self._state.refuse_others()
         self._see_groups()
+        self.read = frozenset(self.tape.read)
 
     def _see_groups(self) -> None:
         if len(self._shadow.param_groups) != len(self._groups):
@@ -676,9 +724,66 @@ class _Run:
             return value
         return self.tape.tensor(node).to(dtype)
 
+    def result(self) -> Hashable:
+        """Returns the expressions of all that the step has left; see `Expressions`."""
+        expressions = self._expressions
+        assert expressions is not None
+
+        def of(entries: _Entries, key: Any, value: Any) -> Hashable:
+            kind = self.kind(entries, key, value)
+            node = self.node(entries.parameter, key) if kind in ("number", "counter") else None
+            if node is not None:
+                return kind, node.kind, getattr(value, "dtype", None), expressions.of_number(node)
+            return kind, expressions.of_tensor(value) if isinstance(value, torch.Tensor) else hashable(value)
+
+        parameters = tuple(map(expressions.of_tensor, self.parameters.values()))
+        states = tuple(
+            (self.has_touched(entries), frozenset((key, of(entries, key, value)) for key, value in entries.items()))
+            for entries in self.states
+        )
+        groups = {place: expressions.of_number(node) for place in self.leaves if (node := self.node(*place))}
+        return parameters, states, frozenset(groups.items())
+
     def has_touched(self, entries: _Entries) -> bool:
         """Whether the step has accessed the state of a parameter, which creates an entry in `optimizer.state`."""
         return self.parameters[entries.parameter] in self._state
+
+    def refuse_changes(self) -> None:
+        """Raises CaptureError if the step changes the type or shape of state, or reads a number that it changes: each
+        step would need its own program."""
+        changing = {leaf for place, leaf in self.leaves.items() if self.node(*place) is not leaf}
+        for entries in self.states:
+            for key, before in entries.before.items():
+                if key not in entries:
+                    raise CaptureError(
+                        f"the optimizer's step removes {entries.place(key)}: expected state that is kept"
+                    )
+                self._refuse_change(entries, key, before)
+            numbers = ((key, leaf) for key, leaf in entries.leaves.items() if key in entries.before)
+            changing |= {leaf for key, leaf in numbers if self.node(entries.parameter, key) is not leaf}
+        for node, guard in self.tape.guards.items():
+            if guard.exact and not changing.isdisjoint(leaves_of(node)):
+                line = f"{guard.line}: " if guard.line else ""
+                raise CaptureError(
+                    f"{line}the optimizer's step reads the value of a number that changes at each step (by float(), "
+                    "int(), a string or an argument that cannot be a tensor): use arithmetic, comparisons, math.sqrt, "
+                    "exp, log or pow on it, or a tensor instead"
+                )
+
+    def _refuse_change(self, entries: _Entries, key: Any, before: Any) -> None:
+        value, kind = entries[key], self.kind(entries, key, entries[key])
+        change = f"the optimizer's step changes {entries.place(key)}"
+        if kind != self.kind(entries, key, before):
+            raise CaptureError(f"{change} to a {type(value).__name__}")
+        if kind == "constant" and hashable(value) != hashable(before):
+            raise CaptureError(f"{change} from {before!r} to {value!r}: expected tensors and numbers")
+        if isinstance(value, torch.Tensor) and (value.shape, value.dtype) != (before.shape, before.dtype):
+            raise CaptureError(
+                f"{change} to shape {list(value.shape)} of {value.dtype}, "
+                f"expected {list(before.shape)} of {before.dtype} as before"
+            )
+        if kind == "number" and type(before) is int and node_of(self.tape, value).kind is not int:
+            raise CaptureError(f"{change} to a float, expected an int as before")
 
     def refuse_shared_memory(self) -> None:
         """Raises CaptureError if the step leaves two entries, or an entry and a parameter, in the same memory."""
