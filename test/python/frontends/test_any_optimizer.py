@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -369,16 +370,163 @@ def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None
         repro_mlir.capture(model, F.mse_loss, optimizer, batch_of(0))
 
 
-# --- Refused optimizers ---
+# --- The first step ---
 
 
-class Refused(Written):
+class Stepping(Written):
     """An optimizer whose update is the function `what`, which a test sets."""
 
     what: Any = None
 
     def change(self, p, grad, group, state):
         type(self).what(self, p, grad, group, state)
+
+
+def _one_or_more(self, p, grad, group, state):
+    if "n" not in state:
+        state["n"] = 1
+    else:
+        state["n"] += 1
+    p.sub_(grad * (group["lr"] / state["n"]))
+
+
+def _got_with_default(self, p, grad, group, state):
+    state["n"] = state.get("n", 0) + 1
+    p.sub_(grad, alpha=group["lr"] / state["n"])
+
+
+def _caught(self, p, grad, group, state):
+    try:
+        state["n"] += 1
+    except KeyError:
+        state["n"] = 1
+    p.sub_(grad * (group["lr"] / state["n"]))
+
+
+def _tensor_count(self, p, grad, group, state):
+    state["n"] = state.get("n", torch.tensor(0.0)) + 1
+    p.sub_(grad * (group["lr"] / state["n"]))
+
+
+def _halved(self, p, grad, group, state):
+    state["lr"] = state.get("lr", 0.1) * 0.5
+    p.sub_(grad * state["lr"])
+
+
+def _zeros_then_nothing(self, p, grad, group, state):
+    if "b" not in state:
+        state["b"] = torch.zeros_like(p)
+        p.sub_(grad * group["lr"])
+    else:
+        state["b"].mul_(0.9).add_(grad)
+        p.sub_(state["b"] * group["lr"])
+
+
+def _flag(self, p, grad, group, state):
+    p.sub_(grad * group["lr"] * (1 if "begun" in state else 2))
+    state["begun"] = True
+
+
+def _more_at_the_second_step(self, p, grad, group, state):
+    if "m" not in state:
+        state["m"] = torch.ones_like(p)
+    elif "v" not in state:
+        state["v"] = torch.full_like(p, 2.0)
+    p.sub_(grad * state["m"] * group["lr"] * (state["v"] if "v" in state else 1))
+
+
+def _more_at_the_third_step(self, p, grad, group, state):
+    state.setdefault("n", 0)
+    state["n"] += 1
+    if state["n"] == 3:
+        state["slow"] = p.clone()
+    p.sub_(grad * group["lr"] + (state["slow"] * 0.01 if "slow" in state else 0))
+
+
+def _one_kind_of_parameter(self, p, grad, group, state):
+    (_one_or_more if p.dim() > 1 else _halved)(self, p, grad, group, state)
+
+
+def _equal_at_one_rate(self, p, grad, group, state):
+    state["f"] = state["f"] * group["lr"] * 100 if "f" in state else 0.5
+    p.sub_(grad * state["f"] * 0.1)
+
+
+def _aliased(self, p, grad, group, state):
+    if "n" not in state:
+        count = state["n"] = torch.tensor(0.0)
+        count += 1
+    else:
+        state["n"] += 1
+    p.sub_(grad * (group["lr"] / state["n"]))
+
+
+def _number_then_tensor(self, p, grad, group, state):
+    if not state:
+        state["b"] = 0
+    state["b"] = state["b"] * 0.9 + grad
+    p.sub_(state["b"] * group["lr"])
+
+
+FIRST_STEPS = [
+    _one_or_more,
+    _got_with_default,
+    _caught,
+    _tensor_count,
+    _halved,
+    _zeros_then_nothing,
+    _flag,
+    _more_at_the_second_step,
+    _more_at_the_third_step,
+    _one_kind_of_parameter,
+    _equal_at_one_rate,
+    _aliased,
+    _number_then_tensor,
+]
+
+
+@pytest.mark.parametrize("what", FIRST_STEPS, ids=[each.__name__ for each in FIRST_STEPS])
+@pytest.mark.diagonal(what=[_one_or_more, _tensor_count, _zeros_then_nothing, _more_at_the_third_step])
+def test_a_first_step_that_differs(what: Any) -> None:
+    def between(optimizer: torch.optim.Optimizer, number: int) -> None:
+        if what is _equal_at_one_rate and number == 2:
+            # The first step is repeated with another learning rate.
+            optimizer.state.clear()
+            optimizer.param_groups[0]["lr"] = 0.02
+
+    compare(type("Stepping", (Stepping,), {"what": what}), steps=4, between=between)
+
+
+def test_a_first_step_of_a_compiled_optimizer() -> None:
+    make = type("Stepping", (Stepping,), {"what": _one_or_more})
+    (model, optimizer), (theirs, their_optimizer) = new(make), new(make)
+    step = repro_mlir.compile_optimizer(optimizer, target="reference")
+    for number in range(3):
+        x, y = batch_of(number)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        step()
+        eager_step(theirs, their_optimizer, number)
+    assert_near(model.state_dict(), theirs.state_dict(), 1e-5)
+    assert_near(optimizer.state_dict(), their_optimizer.state_dict(), 1e-5)
+
+
+def _counting(self, p, grad, group, state):
+    state.setdefault("n", 0)
+    state["n"] += 1
+    p.sub_(grad * group["lr"] * state.get("scale", 1.0))
+
+
+def test_keys_of_state_that_the_user_adds() -> None:
+    def between(optimizer: torch.optim.Optimizer, number: int) -> None:
+        if number == 2:
+            for state in optimizer.state.values():
+                state["scale"] = 0.5
+
+    compare(type("Stepping", (Stepping,), {"what": _counting}), steps=4, between=between)
+
+
+# --- Refused optimizers ---
 
 
 def _attribute(self, p, grad, group, state):
@@ -439,6 +587,28 @@ def _option_of_group(self, p, grad, group, state):
     group["nesterov"] = True
 
 
+class Count:
+    def __init__(self) -> None:
+        self.n = 0
+
+
+def _object_of_group(self, p, grad, group, state):
+    group["count"].n += 1
+    p.sub_(grad / group["count"].n)
+
+
+def _tensor_of_group(self, p, grad, group, state):
+    group["tensor"] += 1
+    p.sub_(grad / group["tensor"])
+
+
+def _shared_zeros(self, p, grad, group, state):
+    if not state:
+        state["a"] = state["b"] = torch.zeros_like(p)
+    state["a"].add_(grad)
+    p.sub_(state["b"])
+
+
 def _raises(self, p, grad, group, state):
     raise ValueError("no such thing")
 
@@ -458,15 +628,18 @@ REFUSED: list[tuple[Any, str]] = [
     (_other_shape, "expected [1] of torch.float32 as before"),
     (_assigned_data, "the step assigns to the data of a tensor: use data.copy_"),
     (_elsewhere, "uses a tensor that is neither a parameter nor in its state"),
+    (_tensor_of_group, "changes 'tensor' of parameter group 0"),
+    (_shared_zeros, "share memory with state 'a'"),
     (_option_of_group, "changes 'nesterov' of parameter group 0"),
     (_raises, "ValueError: no such thing"),
 ]
 WITHOUT_LINE = (_attribute, _python_random, _shared, _shared_by_parameters, _list, _other_shape, _option_of_group)
+WITHOUT_LINE += (_tensor_of_group, _shared_zeros)
 
 
 @pytest.mark.parametrize(("what", "message"), REFUSED, ids=[each[0].__name__ for each in REFUSED])
 def test_refused_steps(what: Any, message: str) -> None:
-    make = type("Refusing", (Refused,), {"what": what})
+    make = type("Refusing", (Stepping,), {"what": what, "options": MappingProxyType({"tensor": torch.zeros([])})})
     model, optimizer = new(make)
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
     trainer = repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference")
@@ -500,6 +673,33 @@ def test_optimizers_that_are_refused() -> None:
         model, optimizer = new(make)
         with pytest.raises(repro_mlir.ReproError, match=message):
             repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference").step(*batch_of(0))
+
+
+class EveryState(Written):
+    """Uses the state of parameters without a gradient."""
+
+    def change(self, p, grad, group, state):
+        state.setdefault("m", torch.zeros_like(p)).lerp_(grad, 0.5)
+        p.sub_(grad * sum(each["m"].sum() for each in self.state.values()))
+
+
+def test_state_that_the_program_does_not_have() -> None:
+    model, optimizer = new(EveryState)
+    trainer = repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference")
+    trainer.step(*batch_of(0))
+    next(model.parameters()).requires_grad_(False)
+    with pytest.raises(repro_mlir.ReproError, match=r"uses the state of parameter 0.weight, which has no gradient"):
+        trainer.step(*batch_of(1))
+    make = type("Counting", (Stepping,), {"what": _object_of_group, "options": MappingProxyType({"count": Count()})})
+    model, optimizer = new(make)
+    with pytest.raises(
+        repro_mlir.ReproError, match=r"the step itself changes optimizer.param_groups\[0\]\['count'\].n"
+    ):
+        repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference").step(*batch_of(0))
+    model, optimizer = new(Lion)
+    optimizer.state["warm"] = 3
+    with pytest.raises(repro_mlir.ReproError, match="keeps state for 'warm': expected state of its parameters"):
+        repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference").step(*batch_of(0))
 
 
 SCALE = 1.0

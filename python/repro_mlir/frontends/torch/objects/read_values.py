@@ -56,7 +56,7 @@ from repro_mlir.frontends.torch.base.object_kinds import (
     is_value,
 )
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file
-from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, get_fp32_precision
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, get_fp32_precision, pytree
 from repro_mlir.frontends.torch.trace.recording import DYNAMIC_READS, Recording, computes
 
 PLUMBING = {
@@ -445,6 +445,11 @@ class _Search:
         own = vars(optimizer)
         for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
             self._open.append((f"optimizer.{key}", own[key]))
+        for index, group in enumerate(optimizer.param_groups):
+            for key in group.keys() - {"params"}:
+                # The numbers and containers of a group are compared elsewhere.
+                objects = (each for each in pytree.tree_leaves(group[key]) if not isinstance(each, torch.Tensor))
+                self._open += ((f"optimizer.param_groups[{index}][{key!r}]", each) for each in objects)
         home = sys.modules[type(optimizer).__module__]
         if not is_made_by_user(home):
             # If a rule replaces the step, none of the module's functions ran, so all names of the module count, except

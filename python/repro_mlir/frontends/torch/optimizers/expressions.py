@@ -29,7 +29,7 @@ class Expressions(TorchDispatchMode):
         super().__init__()
         # Expressions share most of their parts, so an index represents each part.
         self._indices: dict[Hashable, int] = {}
-        # The expression of all elements of a storage. The storages are kept, so that their addresses are not used again.
+        # The expression of all elements of a storage. The storages are kept, so that no address is used again.
         self._contents: dict[int, tuple[torch.UntypedStorage, int]] = {}
         self._numbers: dict[Node, int] = {}
         self._unique = itertools.count()

@@ -426,12 +426,45 @@ class _Entries(dict[Any, Any]):
             self[key] = value
 
 
+class _Other(dict[Any, Any]):
+    """The state of a parameter without a gradient, which the program does not have: any use of it is an error."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise CaptureError(
+            f"the optimizer's step uses the state of {self._name}, which has no gradient: expected a step that "
+            "skips a parameter whose grad is None before it uses optimizer.state[parameter]"
+        )
+
+
+for _method in (
+    *(
+        "__getitem__",
+        "__setitem__",
+        "__delitem__",
+        "__contains__",
+        "__iter__",
+        "__len__",
+        "__eq__",
+        "__or__",
+        "__ior__",
+    ),
+    *("get", "setdefault", "update", "pop", "popitem", "clear", "keys", "values", "items", "copy", "__reversed__"),
+):
+    setattr(_Other, _method, _Other._refuse)
+
+
 class _States(defaultdict[Any, Any]):
     """The state of the shadow: `_Entries` for a parameter with a gradient, a dict for any other key."""
 
-    def __init__(self, entries: Mapping[torch.Tensor, _Entries]) -> None:
+    def __init__(self, entries: Mapping[torch.Tensor, _Entries], others: Mapping[Any, _Other]) -> None:
         super().__init__(dict)
         self._entries = entries
+        for key, other in others.items():
+            super().__setitem__(key, other)
         for parameter, own in entries.items():
             if own.before:
                 super().__setitem__(parameter, own)
@@ -451,7 +484,7 @@ class _States(defaultdict[Any, Any]):
     def refuse_others(self) -> None:
         """Raises CaptureError if there is state for a key that is not a parameter with a gradient."""
         for key, value in self.items():
-            if value and not isinstance(value, _Entries):
+            if not isinstance(value, _Entries | _Other) and value:
                 whose = "a parameter without a gradient" if isinstance(key, torch.Tensor) else repr(key)
                 raise CaptureError(f"the optimizer's step keeps state for {whose}: expected state of its parameters")
 
@@ -537,6 +570,7 @@ class _Run:
         self.stepped: set[tuple[int, Any]] = set()
         self.read: frozenset[Node] = frozenset()
         self._findings = findings
+        self._names = names
         self._calls = NumberCalls(tape)
         self._expressions = expressions
         self._is_first = is_first
@@ -544,6 +578,7 @@ class _Run:
         self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
         own: dict[torch.Tensor, _Entries] = {}
         self._groups = []
+        self._options: dict[torch.Tensor, Node] = {}
         for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 tensor = self.parameters[parameter]
@@ -559,7 +594,7 @@ class _Run:
                         entries.enter(key, self._input(entries, key, value, tensors))
             self._groups.append({key: self._option(index, (key,), value) for key, value in _options(group)})
         self.states = [*own.values()]
-        self._state = _States(own)
+        self._state = _States(own, self._others(optimizer, own))
         self._shadow = object.__new__(type(optimizer))
         attributes = {key: _copied(value) for key, value in vars(optimizer).items() if key != "step"}
         self._shadow.__dict__.update(attributes)
@@ -570,6 +605,21 @@ class _Run:
             | {"params": [self.parameters[parameter] for parameter in group["params"]]}
             for options, group in zip(self._groups, optimizer.param_groups, strict=True)
         ]
+
+    def _others(
+        self, optimizer: torch.optim.Optimizer, own: Mapping[torch.Tensor, _Entries]
+    ) -> dict[torch.Tensor, _Other]:
+        """Returns the state that is not the state of a parameter with a gradient, keyed by the shadow's tensor."""
+        found: dict[torch.Tensor, _Other] = {}
+        for key, value in optimizer.state.items():
+            if isinstance(value, dict) and not value:
+                continue
+            if not isinstance(key, torch.Tensor):
+                raise CaptureError(f"the optimizer keeps state for {key!r}: expected state of its parameters")
+            tensor = self.parameters.get(key, key)
+            if tensor not in own:
+                found[tensor] = _Other(f"parameter {self._names[key]}" if key in self._names else "another tensor")
+        return found
 
     def _name(self, tensor: torch.Tensor, *expression: Hashable) -> None:
         if self._expressions is not None:
@@ -634,7 +684,11 @@ class _Run:
         else:
             leaf = self.tape.leaf(("group", index, path), _number(value))
             self.hyper_parameters.append(leaf)
-        return self._counter(leaf, value) if isinstance(value, torch.Tensor) else traced_number(self.tape, leaf)
+        if not isinstance(value, torch.Tensor):
+            return traced_number(self.tape, leaf)
+        tensor = self._counter(leaf, value)
+        self._options[tensor] = leaf
+        return tensor
 
     def _first_value(self, value: Any) -> Any:
         if is_traced(value):
@@ -679,13 +733,13 @@ class _Run:
                 if not is_traced(former) or not (is_traced(value) or type(value) in (int, float)):
                     raise CaptureError(
                         f"the optimizer's step changes {key!r} of parameter group {index}: expected changes only of "
-                        "numbers that exist before the first step"
+                        "Python numbers that exist before the first step"
                     )
                 self.stepped.add((index, key))
 
     def _is_same(self, one: Any, other: Any) -> bool:
         if isinstance(one, torch.Tensor):
-            return one is other and self._calls.known(one) is not None
+            return one is other and self._calls.known(one) is self._options[one]
         if is_traced(one) or is_traced(other):
             return is_traced(one) and is_traced(other) and one.number is other.number
         if isinstance(one, tuple | list | dict) and type(one) is type(other) and len(one) == len(other):

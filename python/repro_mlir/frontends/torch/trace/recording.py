@@ -71,9 +71,11 @@ _OPENING = frozenset({io.open, os.open, np.fromfile})
 """Functions written in C with which libraries read files."""
 
 _SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
-_OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
+_OF_TRACES = re.compile(
+    ".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch|sequence_nr|profiler)"
+)
 """`_SETTING` matches names of PyTorch functions that return a setting; `_OF_TRACES` matches the names of those whose
-setting a trace changes."""
+result a trace changes, and of those on which no step depends: autograd's count of nodes, whether a profiler runs."""
 
 _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.NoneType)
 """Types of `__self__` for module functions written in C; for methods, `__self__` is the object."""
