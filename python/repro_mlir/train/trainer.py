@@ -75,8 +75,8 @@ class Trainer(ConstantAttributes):
     a power or a shape, a warning names the value. A GPU keeps the state in its own memory: see `sync`.
 
     Until `close`, calls that would have no effect next to the trainer are refused for its model and optimizer:
-    `optimizer.step()`, gradient clipping and the `unscale_` of a GradScaler without a gradient from the user's own
-    `backward`.
+    `optimizer.step()`, gradient clipping and the `unscale_` and `update` of a GradScaler without a gradient from the
+    user's own `backward`. So is `update_parameters` of the average, which would average twice.
 
     A step is atomic: if an exception ends the step, including a Ctrl-C at any moment, either all of state, `steps`,
     `cursor` and receipt have changed, or none of them; `steps` shows which.
@@ -130,8 +130,8 @@ class Trainer(ConstantAttributes):
           nonfinite_loss: the reaction to a loss that is NaN or infinite: "warn" (by warnings.warn, once), "stop" (this
             step and every later one raise NonFiniteLoss) or "ignore". A receipt records the choice.
           microbatches: the number of consecutive microbatches that a batch is cut into (B1). Forward, loss and backward
-            pass run on each microbatch. Then gradients and losses are averaged, and the optimizer runs once. None to
-            use the whole batch.
+            pass run on each microbatch. Then gradients, losses and the running statistics of batch normalizations are
+            averaged, and the optimizer runs once. None to use the whole batch.
           accumulate: the number of consecutive microbatches whose gradients are added one after the other; these sums
             are added as a tree (B2). It must divide `microbatches`.
           microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; every microbatch gets
@@ -179,7 +179,7 @@ class Trainer(ConstantAttributes):
         # The numbers of steps and batches before the first record of the receipt.
         self._before_receipt = self._done
         self._broken: str | None = None
-        self._leftover_calls = frontend.LeftoverCalls(model, optimizer)
+        self._leftover_calls = frontend.LeftoverCalls(model, optimizer, self._options.average)
         self._leftover_calls.begin()
 
     def __enter__(self) -> Trainer:
@@ -634,6 +634,9 @@ class Trainer(ConstantAttributes):
             )
             recorder.work_on(step.binding.arrays)
             step.push(stepped=recorder.steps > 0)
+            if recorder.steps:
+                # The user's loop calls its schedulers once for each of these steps.
+                step.note()
             step.kept.load()
             begin = self._before_receipt = self._done
             self._recorder = recorder

@@ -6,6 +6,7 @@ each value of the number is a constant."""
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,20 @@ def test_a_number_whose_value_is_needed_is_of_the_program(function: Loss, make: 
             model.number = make(number)
             wanted = function(model, x, y).item()
             assert trainer.step(x, y) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("microbatches", [None, 2])
+def test_eager_work_between_steps_needs_no_program(microbatches: int | None, recwarn: pytest.WarningsRecorder) -> None:
+    model, other = nn.Linear(5, 3), nn.Linear(5, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    trainer = Trainer(model, F.cross_entropy, optimizer, target="reference", microbatches=microbatches)
+    for step in range(3):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) if step == 2 else nullcontext():
+            F.cross_entropy(other(X[step]) + model(X[step]), Y[step]).backward()
+            optimizer.zero_grad()
+            trainer.step(X[step], Y[step])
+    assert len(trainer._forms) == 1
+    assert not [each for each in recwarn if "changed again" in str(each.message)]
 
 
 def test_globals_variables_and_batches_have_such_numbers() -> None:

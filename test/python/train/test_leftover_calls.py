@@ -15,6 +15,7 @@ from random_batches import BATCH
 from repro_mlir import ReproError, Trainer, compile_optimizer
 from torch import nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_
+from torch.optim.swa_utils import AveragedModel
 
 pytest.importorskip("torch_mlir")
 
@@ -49,6 +50,7 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda _, optimizer: torch.amp.GradScaler("cpu", enabled=False).step(optimizer),
         "remove optimizer.step()",
     ),
+    "scaler's update": (lambda *_: used_scaler().update(), "GradScaler.update() has no effect"),
     "step": (lambda _, optimizer: optimizer.step(), "optimizer.step() has no effect"),
 }
 
@@ -145,6 +147,43 @@ def test_other_models_and_copies_are_free() -> None:
         assert clip_grad_norm_(each.parameters(), 1.0) == 0
         update.step()
     assert trainer.steps == 0
+
+
+def test_the_average_of_a_trainer_is_not_updated_twice() -> None:
+    model, optimizer = objects()
+    average, other = AveragedModel(model), AveragedModel(model)
+    trainer = trainer_of(model, optimizer, average=average)
+    trainer.step(X, Y)
+    with pytest.raises(ReproError, match=r"update_parameters\(\) would count a step twice: .* remove the call"):
+        average.update_parameters(model)
+    assert average.n_averaged == 1
+    other.update_parameters(model)
+    copy.deepcopy(average).update_parameters(model)
+    # A step of the user's own is not in the average yet.
+    LOSS(model(X), Y).backward()
+    optimizer.step()
+    average.update_parameters(model)
+    optimizer.zero_grad()
+    trainer.step(X, Y)
+    assert average.n_averaged == 3
+    trainer.close()
+    average.update_parameters(model)
+
+
+def test_a_scaler_of_the_users_own_steps_is_updated() -> None:
+    model, optimizer = objects()
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    with trainer_of(model, optimizer, loss_scale=scaler) as trainer:
+        trainer.step(X, Y)
+        with pytest.raises(ReproError, match="remove the calls of the GradScaler"):
+            scaler.update()
+        scaler.update(8.0)  # the user's choice of a scale
+        scaler.scale(LOSS(model(X), Y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        torch.amp.GradScaler("cpu", enabled=False).update()
+    with pytest.raises(AssertionError):
+        scaler.update()
 
 
 def test_two_trainers_of_one_model() -> None:

@@ -119,6 +119,44 @@ def test_no_warning_after_a_state_was_loaded(optimizer: str, tmp_path: Path) -> 
         schedule.step()
 
 
+@pytest.mark.parametrize("kind", ["receipt", "checkpoint"])
+def test_a_resumed_run_has_the_rates_of_a_whole_run(kind: str, tmp_path: Path) -> None:
+    def begin(**options: Any) -> tuple[repro_mlir.Trainer, StepLR]:
+        model = repro_mlir.initialize(torch.nn.Linear(6, 3), 1)
+        made = OPTIMIZERS["adamw"](model.parameters())
+        trainer = repro_mlir.Trainer(model, torch.nn.functional.mse_loss, made, target="reference", **options)
+        return trainer, StepLR(made, 2, 0.5)
+
+    def go_on(trainer: repro_mlir.Trainer, schedule: StepLR, steps: int) -> str:
+        while trainer.steps < steps:
+            trainer.step(*BATCH)
+            schedule.step()
+        return trainer.state_hash()
+
+    wanted = go_on(*begin(), 5)
+    receipt = repro_mlir.ReceiptOptions(tmp_path / "run.receipt", checkpoint_every=2) if kind == "receipt" else None
+    with warnings.catch_warnings(), pytest.raises(KeyboardInterrupt), begin(receipt=receipt)[0] as trainer:
+        schedule = StepLR(trainer._optimizer, 2, 0.5)
+        trainer.prepare(*BATCH)
+        go_on(trainer, schedule, 3)
+        trainer.save_checkpoint(tmp_path / "run.safetensors")
+        saved = schedule.state_dict()
+        raise KeyboardInterrupt
+    if receipt is not None:
+        receipt = repro_mlir.ReceiptOptions(tmp_path / "run.receipt", checkpoint_every=2, resume=True)
+    trainer, schedule = begin(receipt=receipt)
+    with trainer, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if receipt is None:
+            trainer.load_checkpoint(tmp_path / "run.safetensors")
+            schedule.load_state_dict(saved)
+        else:
+            trainer.prepare(*BATCH)
+            for _ in range(trainer.steps):
+                schedule.step()
+        assert go_on(trainer, schedule, 5) == wanted
+
+
 @pytest.mark.parametrize("receipt", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_warning_where_no_step_was_run(optimizer: str, receipt: bool, tmp_path: Path) -> None:

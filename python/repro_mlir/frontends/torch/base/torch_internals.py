@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from repro_mlir.frontends.base.tried_versions import private_names, warn_if_untried
 
@@ -183,6 +184,28 @@ def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractC
 
 
 # --- Functions of PyTorch that change gradients ---
+
+
+def precede_updates(check_average: Callable[[AveragedModel], None], check_scaler: Callable[[], None]) -> None:
+    """Makes `AveragedModel.update_parameters` call `check_average(average)` first, and `GradScaler.update` call
+    `check_scaler()` first if no gradient has been unscaled, which is an error in PyTorch."""
+    update_average, update_scaler = AveragedModel.update_parameters, torch.amp.GradScaler.update
+
+    @functools.wraps(update_average)
+    def update_parameters(average: AveragedModel, model: torch.nn.Module) -> None:
+        check_average(average)
+        update_average(average, model)
+
+    @functools.wraps(update_scaler)
+    def update(scaler: torch.amp.GradScaler, new_scale: float | torch.Tensor | None = None) -> None:
+        if scaler.is_enabled() and new_scale is None:
+            states = scaler._per_optimizer_states.values()
+            if not any(each["found_inf_per_device"] for each in states):
+                check_scaler()
+        update_scaler(scaler, new_scale)
+
+    AveragedModel.update_parameters = update_parameters  # type: ignore[method-assign]
+    torch.amp.GradScaler.update = update  # type: ignore[method-assign]
 
 
 def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None]) -> None:
