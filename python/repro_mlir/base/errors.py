@@ -4,6 +4,8 @@
 """The exceptions that report user errors."""
 
 import errno
+from collections.abc import Callable
+from contextvars import ContextVar
 
 SHORTAGES = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -11,8 +13,18 @@ SHORTAGES = frozenset(
 """The `errno` values that indicate a resource shortage of this machine rather than a defect of a file."""
 
 
+OBSERVER: ContextVar[Callable[[Exception], None] | None] = ContextVar("observer", default=None)
+"""A function that is called with each new ReproError; a trace sets it, because the user's code may catch the error."""
+
+
 class ReproError(Exception):
     """A user error; its message is one line that states what was expected and what was found."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        observe = OBSERVER.get()
+        if observe is not None:
+            observe(self)
 
 
 class StepFailed(ReproError):

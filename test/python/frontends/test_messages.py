@@ -281,7 +281,7 @@ def test_messages_do_not_mention_the_tools_of_a_trace(capfd, caplog, tmp_path: P
     for function, text in (
         (
             lambda x: x * torch.load(path),
-            "the memory of a tensor is read or written, as torch.load does: move it before the step",
+            "the memory of a tensor is read or written, as data_ptr, storage, pickle, copy.deepcopy and torch.load do",
         ),
         (lambda x: x * torch.get_rng_state().sum(), r"the step reads sum of the generator's state: expected"),
         (lambda x: x * torch.sin(_SUBCLASS), "a tensor of a subclass of torch.Tensor is read: convert it"),

@@ -23,6 +23,7 @@ import torch
 import torch.fx.traceback
 
 from repro_mlir.frontends.torch.base import torch_internals as internals
+from repro_mlir.frontends.torch.base.caught_errors import note_error
 from repro_mlir.frontends.torch.base.recomputation import recomputation_mark
 
 _LIBRARIES = tuple(
@@ -161,6 +162,19 @@ def _origin(line: str | None, module: str | None) -> str | None:
     return f"{line}: {module}" if line and module and module != WHOLE else line or module
 
 
+def origin_of_frame(boundary: types.FrameType, modules: Mapping[int, str]) -> str | None:
+    """Returns the origin of the current call, in the format of `origin_of_traceback`. Frames from `boundary` outwards
+    are ignored."""
+    line = module = None
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not boundary and not (line and module):
+        module = module or _module_of_frame(frame, modules)
+        if line is None and is_user_frame(frame.f_code):
+            line = f"{source_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return _origin(line, module)
+
+
 def user_line() -> str | None:
     """Returns `file:line` of the innermost frame of user code that calls this package within a trace; None if there is
     none."""
@@ -240,5 +254,21 @@ class SourceLines(internals.TorchDispatchMode):
             # Autograd created the node of this operator just before the dispatch, with the preceding sequence number.
             self._origins.setdefault(internals.get_sequence_number() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
+        mode = internals.get_proxy_mode()
+        last = None if mode is None else next(reversed(mode.tracer.graph.nodes), None)
         with torch.fx.traceback.annotate({_MODULE: module} | recomputation_mark()):
-            return function(*args, **(kwargs or {}))
+            try:
+                return function(*args, **(kwargs or {}))
+            except Exception as error:
+                if mode is not None:
+                    _erase_after(last, mode.tracer.graph)
+                note_error(error, function, args, kwargs or {})
+                raise
+
+
+def _erase_after(last: torch.fx.Node | None, graph: torch.fx.Graph) -> None:
+    """Erases the nodes of an operator that has failed, because the user's code may catch the error."""
+    for node in reversed(graph.nodes):
+        if node is last:
+            return
+        graph.erase_node(node)

@@ -102,6 +102,7 @@ with private_names("torch"):
     # The functions and the constant that are replaced within traces (below).
     _ = (
         torch._check_with,
+        torch.autograd._engine_run_backward,
         torch._higher_order_ops.utils._hop_compile_and_call,
         torch.fx.experimental.proxy_tensor.CONSTANT_NUMEL_LIMIT,
         torch.fx.experimental.proxy_tensor.proxy_call,
@@ -175,6 +176,11 @@ def replace_proxy_call(make: Callable[[Any], Any], most_known: int) -> contextli
 def replace_check_with(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
     """Replaces, within the block, the function that `torch._check` calls."""
     return replaced(torch, _check_with=make)
+
+
+def replace_run_backward(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
+    """Replaces, within the block, the function with which `backward` and `grad` call the autograd engine."""
+    return replaced(torch.autograd, _engine_run_backward=make)
 
 
 def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:

@@ -18,7 +18,13 @@ from torch.nn.modules import batchnorm
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import kind_of
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
-from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file, is_user_frame, origin_of_node
+from repro_mlir.frontends.torch.base.source_lines import (
+    is_package_file,
+    is_standard_file,
+    is_user_file,
+    is_user_frame,
+    origin_of_node,
+)
 from repro_mlir.frontends.torch.base.torch_internals import (
     DataDependentOutputException,
     FakeTensor,
@@ -34,6 +40,11 @@ _Tensor: Any = torch.Tensor
 _TEXT = (
     "the value of a tensor is formatted as text, and a step has values only when it runs: print the loss that "
     f"Trainer.step returns, and other values through metrics= ({PAGE})"
+)
+
+_MEMORY = (
+    "the memory of a tensor is read or written, as data_ptr, storage, pickle, copy.deepcopy and torch.load do: do it "
+    "outside of the step; x.clone() copies a tensor"
 )
 
 _REQUESTS: dict[Any, str] = {
@@ -52,6 +63,8 @@ _REQUESTS: dict[Any, str] = {
     _Tensor.tolist: f"{_DEPENDS}: .tolist() is called on a tensor; use operations on the tensor ({PAGE})",
     _Tensor.numpy: f"{_DEPENDS}: .numpy() is called on a tensor; use operations of torch ({PAGE})",
     _Tensor.__array__: f"{_DEPENDS}: a NumPy function is called on a tensor; use operations of torch ({PAGE})",
+    **dict.fromkeys((_Tensor.__reduce_ex__, _Tensor.__deepcopy__, _Tensor.__dlpack__), _MEMORY),
+    **dict.fromkeys((_Tensor.data_ptr, _Tensor.untyped_storage, _Tensor.storage), _MEMORY),
 }
 
 
@@ -71,7 +84,8 @@ _KNOWN = {
     "before the step with x.as_subclass(torch.Tensor)",
     "Please convert all Tensors to FakeTensors": "a tensor that is neither an argument nor state of the step is "
     "read: expected a parameter or buffer of the model, or a tensor in optimizer.state",
-    "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: move it before the step",
+    "<class 'torch.storage.": _MEMORY,
+    "Cannot access data pointer of Tensor": _MEMORY,
 }
 """Parts of PyTorch's messages about its internal tensor classes, each with the message that replaces it."""
 
@@ -148,6 +162,17 @@ def _shows_user(frame: types.FrameType | None) -> bool:
     return frame is not None and is_user_frame(frame.f_code) and not is_package_file(frame.f_code.co_filename)
 
 
+def _is_asked_by_user(frame: types.FrameType | None) -> bool:
+    """Whether the user's code called a function of PyTorch, directly or through Python's library or `torch.save`."""
+    while frame is not None and (
+        frame.f_code.co_name == "__torch_function__"
+        or frame.f_code.co_filename in (*_LEADING_FILES, torch.serialization.__file__)
+        or is_standard_file(frame.f_code.co_filename)
+    ):
+        frame = frame.f_back
+    return frame is not None and is_user_frame(frame.f_code)
+
+
 _LEADING_FILES = (sys.modules["torch._tensor"].__file__, torch.overrides.__file__)
 
 
@@ -165,11 +190,12 @@ def with_placeholders() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def refused_texts() -> Iterator[None]:
-    """Within the block, `str`, `print` and similar functions raise CaptureError in the user's code for a number that
-    depends on tensor values, such as `loss.item()`: PyTorch would return a placeholder, such as `zuf0`."""
+def numbers_without_values() -> Iterator[None]:
+    """Within the block, a number that depends on tensor values, such as `loss.item()`, is a Python number for
+    `isinstance` in the user's code; `str`, `print`, `hash` and similar functions raise CaptureError. PyTorch's class
+    would be found, and a placeholder, such as `zuf0`, would be returned."""
 
-    def make(former: Callable[[Any], str]) -> Callable[[Any], str]:
+    def shown(former: Callable[[Any], str]) -> Callable[[Any], str]:
         def text(number: Any) -> str:
             if _shows_user(sys._getframe(1)) and free_unbacked_symbols(number):
                 raise CaptureError(_TEXT)
@@ -177,10 +203,51 @@ def refused_texts() -> Iterator[None]:
 
         return text
 
+    def hashed(former: Callable[[Any], int]) -> Callable[[Any], int]:
+        def hash_of(number: Any) -> int:
+            if _shows_user(sys._getframe(1)) and free_unbacked_symbols(number):
+                raise CaptureError(_HASH)
+            return former(number)
+
+        return hash_of
+
     with contextlib.ExitStack() as stack:
-        for kind in (torch.SymBool, torch.SymFloat, torch.SymInt):
-            stack.enter_context(replaced(kind, __repr__=make))
+        for kind, shown_kind in _PYTHON_KINDS.items():
+            stack.enter_context(replaced(kind, __repr__=shown, __hash__=hashed))
+            kind.__getattribute__ = _with_class(kind, shown_kind)
+            stack.callback(delattr, kind, "__getattribute__")
         yield
+
+
+_PYTHON_KINDS: dict[Any, type] = {torch.SymBool: bool, torch.SymFloat: float, torch.SymInt: int}
+_HASH = (
+    f"{_DEPENDS}: a computed number is hashed, as a key of a dict is; use operations on the tensor, without .item() "
+    f"({PAGE})"
+)
+_OBJECT = f"{_DEPENDS}: a function of Python's library gets a computed number; leave out .item() ({PAGE})"
+
+
+def _with_class(kind: type, shown: type) -> Callable[[Any, str], Any]:
+    """Returns a `__getattribute__` with which `isinstance` takes a computed number for one of the Python type `shown`.
+    An attribute that only Python's numbers have raises CaptureError."""
+
+    def get(number: Any, name: str) -> Any:
+        if name == "__class__":
+            frame = sys._getframe(1)
+            if _is_asked_by_user(frame) and free_unbacked_symbols(number):
+                if is_standard_file(frame.f_code.co_filename):
+                    raise CaptureError(_OBJECT)
+                return shown
+        try:
+            return object.__getattribute__(number, name)
+        except AttributeError:
+            if hasattr(shown, name) and _is_asked_by_user(sys._getframe(1)):
+                raise CaptureError(
+                    f"{_DEPENDS}: a computed number has no .{name}; leave out .item() ({PAGE})"
+                ) from None
+            raise
+
+    return get
 
 
 def is_request(function: Any) -> bool:
@@ -197,6 +264,10 @@ def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if _REQUESTS[function] is _TEXT:
         if isinstance(args[0], FakeTensor) and _shows_user(sys._getframe(1)):
             raise CaptureError(_TEXT)
+        return function(*args, **kwargs)
+    if _REQUESTS[function] is _MEMORY:
+        if isinstance(args[0], FakeTensor) and _is_asked_by_user(sys._getframe(1)):
+            raise CaptureError(_MEMORY)
         return function(*args, **kwargs)
     try:
         return function(*args, **kwargs)

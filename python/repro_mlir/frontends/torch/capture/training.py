@@ -153,6 +153,11 @@ class _TrainingStep(StepWithLoss):
             self.model_with(leaves, tensors),
         ):
             loss, output = self.forward(tensors.batch)
+            if any(leaf.grad is not None for leaf in leaves.values()):
+                raise CaptureError(
+                    "the step calls backward(), which adds to the gradients of the parameters: use "
+                    "torch.autograd.grad, or return the sum of the losses"
+                )
             require_gradient(loss)
             with phase("backward pass"):
                 scaled_loss = loss if self.scaler is None else scaled(loss, state)

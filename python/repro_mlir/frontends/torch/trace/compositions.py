@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statica
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.base import torch_internals as internals
+from repro_mlir.frontends.torch.base.caught_errors import note_error
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.known_shapes import is_empty
 from repro_mlir.frontends.torch.base.torch_internals import pytree
@@ -43,9 +44,13 @@ class Compositions(TorchFunctionMode):
             # Functions are also replaced inside the functions that the operator calls.
             with self:
                 return operator(*args, **(kwargs or {}))
-        if is_request(function):
-            return answered(function, args, kwargs or {})
-        return _COMPOSITIONS.get(function, function)(*args, **(kwargs or {}))
+        try:
+            if is_request(function):
+                return answered(function, args, kwargs or {})
+            return _COMPOSITIONS.get(function, function)(*args, **(kwargs or {}))
+        except Exception as error:
+            note_error(error, function, args, kwargs or {})
+            raise
 
 
 def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str | None = None) -> torch.Tensor:

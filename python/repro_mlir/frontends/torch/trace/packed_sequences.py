@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from repro_mlir.frontends.torch.base import torch_internals as internals
+from repro_mlir.frontends.torch.base.caught_errors import own_attempt
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
@@ -96,7 +97,8 @@ def _known(lengths: torch.Tensor) -> list[int] | None:
         with internals.disable_current_modes():
             return [int(each) for each in lengths]
     try:
-        return [int(lengths[i]) for i in range(lengths.shape[0])]
+        with own_attempt():
+            return [int(lengths[i]) for i in range(lengths.shape[0])]
     except (CaptureError, internals.DataDependentOutputException, GuardOnDataDependentSymNode):
         return None
 

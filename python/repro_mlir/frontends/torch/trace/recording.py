@@ -216,6 +216,12 @@ class Recording:
                 self._see_builtin(frame, argument)
             elif kind == _ACTION and self._is_called_by_user(frame):
                 self._see_builtin(frame, argument)
+        elif event == "c_exception" and getattr(argument, "__module__", None) == torch._C.__name__:
+            # PyTorch's modes do not see these functions, such as `to_dlpack`. The error is noted where it is made.
+            if self._kinds.get(id(frame.f_code)) in (_USER, _PACKAGE):
+                CaptureError(
+                    f"the function {argument.__name__} that is called here cannot be captured: call it before the step"
+                )
 
     def _is_called_by_user(self, frame: types.FrameType | None) -> bool:
         """Returns whether this frame runs code of a file in `_VALUES` that the user's code called, directly or through

@@ -19,6 +19,7 @@ import torch
 from torch.fx.experimental import sym_node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from repro_mlir.frontends.torch.base.caught_errors import note_refusal
 from repro_mlir.frontends.torch.base.source_lines import is_user_file
 from repro_mlir.frontends.torch.base.torch_internals import replaced
 
@@ -36,10 +37,17 @@ def general_sizes() -> contextlib.AbstractContextManager[None]:
         def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 return former(environment, node, *args, **kwargs)
-            except GuardOnDataDependentSymNode:
+            except GuardOnDataDependentSymNode as error:
                 symbols = node.expr.free_symbols
                 found = node.expr.xreplace(dict.fromkeys(symbols, sympy.Integer(_MANY)))
-                if symbols - environment.size_like or found not in (sympy.true, sympy.false) or _asked_by_user():
+                is_python, is_users = _asking()
+                if (
+                    symbols - environment.size_like
+                    or found not in (sympy.true, sympy.false)
+                    or (is_python and is_users)
+                ):
+                    if is_users:
+                        note_refusal(error)
                     raise
                 return found
 
@@ -48,12 +56,13 @@ def general_sizes() -> contextlib.AbstractContextManager[None]:
     return replaced(ShapeEnv, evaluate_sym_node=make)
 
 
-def _asked_by_user() -> bool:
-    """Returns whether the user's code branches on the extent, rather than PyTorch's Python or C++ code."""
+def _asking() -> tuple[bool, bool]:
+    """Returns whether Python code compares the extent, and whether the user's code does, or calls the C++ code that
+    compares it."""
     frame: types.FrameType | None = sys._getframe(2)
     last = None
     while frame is not None and os.path.realpath(frame.f_code.co_filename) in _ASKING:
         last, frame = frame, frame.f_back
     # Python code compares through torch/__init__.py; C++ code calls sym_node.py directly.
     is_python = last is not None and last.f_code.co_filename == torch.__file__
-    return frame is not None and is_python and is_user_file(frame.f_code.co_filename)
+    return is_python, frame is not None and is_user_file(frame.f_code.co_filename)

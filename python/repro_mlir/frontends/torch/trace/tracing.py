@@ -14,7 +14,9 @@ import logging
 import operator
 import pickle
 import random
+import sys
 import threading
+import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,17 +29,19 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base import value_checks
+from repro_mlir.frontends.torch.base.caught_errors import CaughtErrors, noted_errors
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import NodeInterpreter, require_declared
 from repro_mlir.frontends.torch.base.recomputation import insert_barriers
 from repro_mlir.frontends.torch.base.source_lines import (
     SourceLines,
     layer_of_traceback,
+    origin_of_frame,
     origin_of_node,
     origin_of_traceback,
 )
 from repro_mlir.frontends.torch.base.torch_internals import pytree
-from repro_mlir.frontends.torch.base.value_requests import reason_of, refused_texts
+from repro_mlir.frontends.torch.base.value_requests import numbers_without_values, reason_of
 from repro_mlir.frontends.torch.operators import pool_indices
 from repro_mlir.frontends.torch.operators.decompositions import decomposition_table
 from repro_mlir.frontends.torch.trace import foreach, fused, opmath
@@ -278,13 +282,14 @@ def first_stage(
     modules = {} if modules is None else modules
     with errors_with_lines(modules), tracing_environment():
         with (
+            _without_caught_refusals(sys._getframe(), modules),
             internals.entering_compiled_functions(),
             calls_of_operators(),
             value_checks.checked_matrices(),
             value_checks.checked_numbers(),
             internals.enable_python_dispatcher(),
             without_other_random_numbers(recording),
-            refused_texts(),
+            numbers_without_values(),
         ):
             first = make_fx(
                 _with_modes(function, attention_block, modules), tracing_mode="fake", _allow_non_fake_inputs=True
@@ -420,6 +425,28 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _without_caught_refusals(boundary: types.FrameType, modules: Mapping[int, str]) -> Iterator[None]:
+    """Raises a CaptureError if the block, which runs user functions, catches an error that eager PyTorch does not
+    raise. `boundary` is the frame of the caller."""
+    with noted_errors(lambda: origin_of_frame(boundary, modules)) as caught:
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            if not caught.has(error):
+                _refuse_caught(caught)
+            raise
+        _refuse_caught(caught)
+
+
+def _refuse_caught(caught: CaughtErrors) -> None:
+    found = caught.first_refusal()
+    if found is not None:
+        error, origin = found
+        reason = f"{reason_of(error)}; the step catches this error, which PyTorch does not raise without a compiler"
+        raise located(None if getattr(error, "is_located", False) else origin, reason)
+
+
+@contextlib.contextmanager
 def without_other_random_numbers(recording: Recording | None = None) -> Iterator[None]:
     """Raises a CaptureError for random numbers that would be drawn only once, when the step is traced. The recording,
     if there is one, has the user's lines."""
@@ -461,7 +488,22 @@ def _with_modes(
 ) -> Callable[..., Any]:
     def traced(*arguments: torch.Tensor) -> Any:
         attention = contextlib.nullcontext() if attention_block is None else BlockedAttention(attention_block)
-        with SourceLines(traced.__code__, modules), Compositions(), attention:
+        compositions = Compositions()
+
+        def entering(run_backward: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                # PyTorch has left the modes to call the backward pass, which runs hooks and recomputations.
+                with compositions, attention:
+                    return run_backward(*args, **kwargs)
+
+            return run
+
+        with (
+            SourceLines(traced.__code__, modules),
+            compositions,
+            attention,
+            internals.replace_run_backward(entering),
+        ):
             return function(*arguments)
 
     return traced
