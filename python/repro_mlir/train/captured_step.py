@@ -163,10 +163,10 @@ class KnownForms:
 def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedProgram[TorchBindings]]:
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
-    if after != before:
+    recording = result[1].bindings.recording
+    if after != before or (recording is not None and frontend.has_hidden_code(subject, recording)):
         # Some modules create tensors or attributes in their first call, so the step is captured again: all later steps
-        # are like this second capture.
-        recording = result[1].bindings.recording
+        # are like this second capture. Without the recording, the forms lack what hidden code reads.
         after = frontend.form_of(subject, recording=recording)
         first = result[0]
         result, again = run(), frontend.form_of(subject, recording=recording)

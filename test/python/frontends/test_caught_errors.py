@@ -47,7 +47,7 @@ def returns_in_finally(x: Tensor) -> float:
     try:
         return float(x.mean())
     finally:
-        return 1.0  # noqa: B012, SIM107
+        return 1.0  # noqa: B012
 
 
 def bare(x: Tensor) -> float:
@@ -92,7 +92,7 @@ LOOKS: dict[str, Callable[[Tensor], Any]] = {
     "function of NumPy": lambda x: float(np.sqrt(x.abs()).sum()),
     "DLPack": lambda x: np.from_dlpack(x).mean(),
     "text": lambda x: float(f"{x.mean():.2f}"),
-    "text of item": lambda x: float("%.2f" % x.mean().item()),
+    "text of item": lambda x: float("%.2f" % x.mean().item()),  # noqa: UP031
     "branch on item": lambda x: 2.0 if x.sum().item() > 0 else 3.0,
     "key": lambda x: {0: 2.0}.get(x.argmax().item(), 3.0),
     "JSON": lambda x: float(json.dumps(x.mean().item())),
@@ -242,7 +242,7 @@ def test_error_of_eager_pytorch_is_caught(scale: Callable[[Tensor], Any]) -> Non
 
 
 def test_computed_number_is_a_python_number() -> None:
-    model = Scaled(lambda x: (k if isinstance(k := x.sum().item(), float) and not isinstance(k, Tensor) else 1.0))
+    model = Scaled(lambda x: k if isinstance(k := x.sum().item(), float) and not isinstance(k, Tensor) else 1.0)
     program = repro_mlir.capture(model, (X,))
     _, outputs = repro_mlir.compile(program, target="reference")(program.initial_state(), X)
     np.testing.assert_allclose(outputs["output"], model(X).detach().numpy(), rtol=1e-6)
@@ -265,6 +265,8 @@ def test_checkpoint_recomputes_functions_that_a_trace_replaces() -> None:
         )
 
     model = Scaled(lambda _: 1.0)
-    with repro_mlir.Trainer(model, lambda y, _: output(y), torch.optim.SGD(model.parameters(), lr=0.1), target="reference") as trainer:
+    with repro_mlir.Trainer(
+        model, lambda y, _: output(y), torch.optim.SGD(model.parameters(), lr=0.1), target="reference"
+    ) as trainer:
         found = trainer.step(X, X)
     assert found == pytest.approx(output(X).item(), rel=1e-6)

@@ -1245,3 +1245,81 @@ def test_numbers_of_a_batch_are_compared_by_their_bits(first: float, second: flo
     trainer.step(BATCH[0], second, BATCH[1])
     assert (trainer.program.data == one) == (first != 0)
     assert trainer.steps == 2
+
+
+_CALLS = [0]
+
+
+def _times(gradient: Any) -> Any:
+    _CALLS[0] += 1
+    return gradient * _CALLS[0]
+
+
+class _Counting(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        return _times(gradient)
+
+
+class _SettingUp(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(context: Any, inputs: Any, output: Any) -> None:
+        context.factor = _times(1)
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        return gradient * context.factor
+
+
+class _Nested(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        return _SettingUp.apply(gradient)
+
+
+_LIBRARY = torch.library.Library("repro_changes", "DEF")
+_LIBRARY.define("times(Tensor x) -> Tensor")
+_LIBRARY.impl("times", lambda x: _times(x), "CompositeImplicitAutograd")
+
+
+def _hooked(output: Any) -> Any:
+    output.grad_fn.register_prehook(lambda outputs: tuple(map(_times, outputs)))
+    return output
+
+
+def _saved(output: Any) -> Any:
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, _times):
+        return output.square()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: _Counting.apply(x),
+        lambda x: _SettingUp.apply(x),
+        lambda x: _Nested.apply(x),
+        lambda x: torch.ops.repro_changes.times(x),
+        lambda x: globals()["_Coun" + "ting"].apply(x),
+        lambda x: torch.utils.checkpoint.checkpoint(lambda y: _times(y), x, use_reentrant=False),
+        _hooked,
+        _saved,
+    ],
+)
+def test_backward_pass_that_changes_a_global(function: Callable) -> None:
+    model = torch.nn.Linear(8, 3)
+    loss = lambda output, target: cross_entropy(function(output), target)  # noqa: E731
+    trainer = repro_mlir.Trainer(model, loss, sgd(model), target="reference")
+    with pytest.raises(ReproError, match=r"the step itself changes .*_CALLS"):
+        trainer.step(*BATCH)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         check_environment,
         difference,
         form_of,
+        has_hidden_code,
     )
     from repro_mlir.frontends.torch.optimizers.averages import check_average
     from repro_mlir.frontends.torch.optimizers.loss_scaling import check_scaler
@@ -74,6 +75,7 @@ _HOMES = {
     "fill_gradients": "capture.step_results",
     "first_microbatch": "capture.microbatches",
     "form_of": "objects.watch",
+    "has_hidden_code": "objects.watch",
     "load_checkpoint": "objects.checkpoint",
     "mark_stepped": "objects.binding",
     "own_arrays": "objects.trainer_state",
@@ -113,6 +115,7 @@ __all__ = [
     "fill_gradients",
     "first_microbatch",
     "form_of",
+    "has_hidden_code",
     "load_checkpoint",
     "mark_stepped",
     "outside_inference_mode",

@@ -13,6 +13,7 @@ too.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -135,7 +136,7 @@ def note_error(error: Exception, function: Any, args: tuple[Any, ...], kwargs: M
 _OF_BACKWARD: tuple[Any, ...] = (torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward)
 _OF_TRACES = tuple(
     kind
-    for module in (torch._subclasses.fake_tensor, symbolic_shapes)
+    for module in (sys.modules[internals.FakeTensor.__module__], symbolic_shapes)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, RuntimeError) and kind.__module__ == module.__name__
 )

@@ -80,7 +80,7 @@ _ROOTS = ("model", "loss_fn", "optimizer", "metric", "average")
 """The first words of the names of objects that the user passes to a `Trainer`."""
 
 # Methods that Python and PyTorch call implicitly.
-_CALLED = {"forward", "__call__"}
+_CALLED = {"forward", "backward", "jvp", "setup_context", "vjp", "vmap", "__call__"}
 _FUNCTIONS = types.FunctionType, types.MethodType, functools.partial, property, classmethod, staticmethod
 _NOTHING_SAYS = {"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__abstractmethods__"}
 """Entries of classes that do not affect what a step computes."""
@@ -109,11 +109,13 @@ class Reads:
       modules: torch modules that are not part of the model, keyed by name.
       tensors: tensors and arrays that are not state, keyed by name.
       unknown: objects whose changes cannot be detected, keyed by name.
+      followed: the code of the functions whose reads are found.
     """
 
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)
     tensors: dict[str, _Held] = field(default_factory=dict)
     unknown: dict[str, object] = field(default_factory=dict)
+    followed: set[types.CodeType] = field(default_factory=set)
     _noted: list[tuple[str, _View]] = field(default_factory=list)
 
     def views(self) -> Iterator[Iterable[object]]:
@@ -413,7 +415,6 @@ class _Search:
         self._known = frozenset(self.attributes)
         self._recording = recording
         self._everything = recording is not None and recording.everything
-        self._followed: set[types.CodeType] = set()
         self._seen: dict[int, object] = {}
         self._open: list[tuple[str, object]] = []
         self._functions = _Functions(self._known.intersection(_OF_FUNCTIONS))
@@ -477,7 +478,7 @@ class _Search:
             if is_made_by_user(sys.modules[key]):
                 self._names("sys.modules", _Names(sys.modules, [key]))
         for code, namespace in self._recording.namespaces.items():
-            if code not in self._followed:
+            if code not in self.reads.followed:
                 found = self._recording.functions_of(code)
                 self._open += ((each.__qualname__, each) for each in found)
                 if not found:
@@ -698,7 +699,7 @@ class _Search:
 
     def _follow_code(self, code: types.CodeType) -> None:
         """Records that the code and the functions inside it are followed."""
-        self._followed.add(code)
+        self.reads.followed.add(code)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._follow_code(constant)

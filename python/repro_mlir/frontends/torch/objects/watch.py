@@ -186,6 +186,14 @@ def form_of(
         return tuple(parts)
 
 
+def has_hidden_code(subject: Subject, recording: Recording) -> bool:
+    """Whether code of the user's files ran in a trace that is not found from the user's objects, such as the function
+    of a custom operator. `form_of` without the recording does not contain what such code reads."""
+    with TRACE_LOCK:
+        followed = find_reads(subject.model, subject.functions, subject.optimizer).followed
+    return any(code not in followed for code in recording.codes_of_user())
+
+
 _CHANGES = "any number or string"
 
 

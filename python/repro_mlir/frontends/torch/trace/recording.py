@@ -133,7 +133,7 @@ class Recording:
           path: the name of the value, such as "model.scale" or "hist[0]". Its last part that occurs in the code counts.
         """
         for name in reversed(_parts(path)):
-            for code in self._codes_of_user():
+            for code in self.codes_of_user():
                 line = line_of(code, name)
                 if line is not None:
                     return f"{source_name(code.co_filename)}:{line}: "
@@ -141,7 +141,7 @@ class Recording:
 
     def written(self, path: str) -> str:
         """Returns the name of a value as the user's code that ran writes it: the end of `path`, or else `path`."""
-        for code in self._codes_of_user():
+        for code in self.codes_of_user():
             for names, _ in dotted_names(code):
                 name = ".".join(names)
                 if path.endswith(f".{name}"):
@@ -162,7 +162,7 @@ class Recording:
                         found.append(f"{source_name(code.co_filename)}:{line}")
         return f"{' or '.join(dict.fromkeys(found))}: " if found else ""
 
-    def _codes_of_user(self) -> Iterator[types.CodeType]:
+    def codes_of_user(self) -> Iterator[types.CodeType]:
         """Yields the user's code that ran."""
         return (code for code in self.namespaces if self._kinds[id(code)] == _USER)
 
@@ -216,7 +216,7 @@ class Recording:
                 self._see_builtin(frame, argument)
             elif kind == _ACTION and self._is_called_by_user(frame):
                 self._see_builtin(frame, argument)
-        elif event == "c_exception" and getattr(argument, "__module__", None) == torch._C.__name__:
+        elif event == "c_exception" and getattr(argument, "__module__", None) == "torch._C":
             # PyTorch's modes do not see these functions, such as `to_dlpack`. The error is noted where it is made.
             if self._kinds.get(id(frame.f_code)) in (_USER, _PACKAGE):
                 CaptureError(
