@@ -172,8 +172,11 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
         result, again = run(), frontend.form_of(subject, recording=recording)
         if again != after:
             name = frontend.difference(after, again)
+            line = recording.line_of(name) if recording else ""
+            if frontend.is_generator(dict(after).get(name)):
+                raise ReproError(f"{line}the step draws random numbers from {name}: use torch's, without a generator")
             raise ReproError(
-                f"{recording.line_of(name) if recording else ''}the step itself changes {name}, which a compiled step "
+                f"{line}the step itself changes {name}, which a compiled step "
                 "cannot: use the losses that step and fit return, metrics= for other values, a buffer of the model for "
                 "what later steps read, and torch's functions for random numbers"
             )

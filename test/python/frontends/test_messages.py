@@ -4,6 +4,8 @@
 """Error messages for mistakes of PyTorch users: one line with the location and the remedy, and no log output."""
 
 import logging
+import os
+import random
 import re
 import traceback
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import pytest
 import repro_mlir
 import torch
 import torch.nn.functional as F
-from repro_mlir.base.errors import StepFailed
+from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.frontends.torch import CaptureError, capture_training
 from torch import nn
 
@@ -307,3 +309,74 @@ def test_a_cumulative_average_and_classes_of_uint8(capfd, caplog) -> None:
     expected = F.cross_entropy(linear(X), Y).item()
     loss = repro_mlir.Trainer(linear, F.cross_entropy, optimizer, target="reference").step(X, Y.to(torch.uint8))
     assert float(loss) == pytest.approx(expected)
+
+
+def test_targets_of_another_type(capfd, caplog) -> None:
+    found = message(lambda: step(nn.Linear(3, 2), X, Y.int()), capfd, caplog)
+    assert found == "loss function: the classes are integers of another type than int64: y.long() converts them"
+    model, targets = nn.Linear(3, 2), torch.ones(4, 2, dtype=torch.int64)
+    found = message(lambda: step(model, X, targets, loss=F.binary_cross_entropy_with_logits), capfd, caplog)
+    assert found.startswith("loss function: the mean of integers is computed, expected floats: y.float() converts")
+    found = message(lambda: step(nn.Embedding(3, 2), Y.short(), Y), capfd, caplog)
+    assert found == "model: the indices have another type than int64: x.long() converts them"
+
+
+def test_anomaly_mode(capfd, caplog) -> None:
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
+        found = message(lambda: step(nn.Linear(3, 2), X, Y), capfd, caplog)
+    assert found.startswith("torch.autograd.detect_anomaly is active, which reads the values of each gradient: leave")
+
+
+def test_dropout_in_an_evaluation(capfd, caplog) -> None:
+    model = _Calls(lambda x: F.dropout(x, 0.5))  # drawing
+    model.weight = nn.Parameter(torch.ones(()))
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters()), target="reference")
+    found = message(lambda: trainer.evaluate(X, Y), capfd, caplog)
+    assert found.startswith(f"{NAME}:{line_of('drawing')}: the model draws random numbers in evaluation mode, expected")
+    assert "F.dropout(x, p, self.training)" in found
+
+
+def test_optimizer_of_a_replaced_layer(capfd, caplog) -> None:
+    model = nn.Sequential(nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters())
+    model[0] = nn.Linear(3, 2)
+    found = message(lambda: step(model, X, Y, optimizer=optimizer), capfd, caplog)
+    assert "make the optimizer from model.parameters() again if a layer was replaced" in found
+
+
+def test_hook_without_a_result(capfd, caplog) -> None:
+    model = nn.Linear(3, 2)
+    model.weight.register_hook(lambda _: None)
+    assert "returns= and metrics= of Trainer" in message(lambda: step(model, X, Y), capfd, caplog)
+
+
+def test_random_numbers_of_a_generator() -> None:
+    numpy, python = np.random.default_rng(1), random.Random(1)
+    for call, name in ((lambda: numpy.random(), "numpy of"), (lambda: python.random(), "a random.Random")):
+        with pytest.raises(
+            ReproError, match=rf": the step draws random numbers from .*{name}.*: use torch's, without a"
+        ):
+            step(_Scaled(call), X, Y)
+
+
+class _Scaled(nn.Linear):
+    def __init__(self, call: Callable[[], float]) -> None:
+        super().__init__(3, 2)
+        self.call = call
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * self.call()
+
+
+def test_files_and_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "scale.txt"
+    path.write_text("2")
+    with pytest.raises(ReproError, match="the step calls open, which may return another value each time"):
+        step(_Scaled(lambda: float(path.read_text())), X, Y)
+    model = _Scaled(lambda: float(os.environ["SCALE_OF_A_TEST"]))
+    optimizer = torch.optim.SGD(model.parameters())
+    trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, target="reference")
+    with pytest.warns(RuntimeWarning, match=r"^os\.environ has changed again"):
+        for scale in "123":
+            monkeypatch.setenv("SCALE_OF_A_TEST", scale)
+            trainer.step(X, Y)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
     from repro_mlir.frontends.torch.objects.leftover_calls import LeftoverCalls
     from repro_mlir.frontends.torch.objects.module_calls import Refresh
-    from repro_mlir.frontends.torch.objects.read_values import TensorContents
+    from repro_mlir.frontends.torch.objects.read_values import TensorContents, is_generator
     from repro_mlir.frontends.torch.objects.subject import Subject
     from repro_mlir.frontends.torch.objects.trainer_state import own_arrays, own_entries
     from repro_mlir.frontends.torch.objects.watch import (
@@ -76,6 +76,7 @@ _HOMES = {
     "first_microbatch": "capture.microbatches",
     "form_of": "objects.watch",
     "has_hidden_code": "objects.watch",
+    "is_generator": "objects.read_values",
     "load_checkpoint": "objects.checkpoint",
     "mark_stepped": "objects.binding",
     "own_arrays": "objects.trainer_state",
@@ -116,6 +117,7 @@ __all__ = [
     "first_microbatch",
     "form_of",
     "has_hidden_code",
+    "is_generator",
     "load_checkpoint",
     "mark_stepped",
     "outside_inference_mode",

@@ -46,12 +46,12 @@ class CaughtErrors:
 
     def __init__(self, locate: Callable[[], str | None]) -> None:
         """Creates the object; `locate` returns the origin of the current call."""
-        self._locate = locate
+        self.locate = locate
         self._noted: list[_Noted] = []
 
     def note(self, error: Exception, is_refusal: Callable[[], bool]) -> None:
         """Notes an error before the user's code sees it."""
-        self._noted.append(_Noted(error, self._locate(), is_refusal))
+        self._noted.append(_Noted(error, self.locate(), is_refusal))
 
     def first_refusal(self) -> tuple[Exception, str | None] | None:
         """Returns the first error that eager PyTorch does not raise, and its origin; None if there is none."""
@@ -89,6 +89,12 @@ def own_attempt() -> Iterator[None]:
     finally:
         OBSERVER.reset(observer)
         _CURRENT.reset(current)
+
+
+def current_origin() -> str | None:
+    """Returns the origin of the current call (`source_lines.origin_of_traceback`); None outside of a trace."""
+    caught = _CURRENT.get()
+    return None if caught is None else caught.locate()
 
 
 def note_refusal(error: Exception) -> None:

@@ -97,7 +97,7 @@ def _returning(hook: Callable[..., Any], what: str) -> Callable[..., Any]:
         if result is None:
             raise CaptureError(
                 f"the {what} returns None, expected the value to continue with: a compiled step runs no Python code "
-                "at each step; return the value or remove the hook"
+                "at each step; return the value, or remove the hook and read values by returns= and metrics= of Trainer"
             )
         return result
 

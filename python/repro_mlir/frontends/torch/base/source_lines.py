@@ -89,8 +89,20 @@ def phase(name: str) -> Iterator[None]:
     torch.fx.traceback.set_stack_trace([name])
     try:
         yield
+    except Exception as error:
+        vars(error).setdefault(_PHASE_OF_ERROR, name)
+        raise
     finally:
         _PHASE.reset(token)
+
+
+_PHASE_OF_ERROR = "repro_mlir_phase"
+
+
+def phase_of_error(error: BaseException) -> str | None:
+    """Returns the innermost phase that an error has left; None if there is none."""
+    name: str | None = vars(error).get(_PHASE_OF_ERROR)
+    return name
 
 
 WHOLE = "model"

@@ -77,6 +77,10 @@ _KNOWN = {
     "unsupported format string passed to": _TEXT,
     "for index, but got torch.float": "indices or classes are a float tensor, expected integers: x.long() converts "
     "them; as probabilities, they have the shape of the model's output",
+    "expected target dtype to be Long": "the classes are integers of another type than int64: y.long() converts them",
+    "one of the following scalar types: Long, Int": "the indices have another type than int64: x.long() converts them",
+    "mean(): could not infer output dtype": "the mean of integers is computed, expected floats: y.float() converts "
+    "targets of a loss, such as binary_cross_entropy",
     "multi-target not supported": "the classes have more than one dimension, expected one class for each row of the "
     "model's output: targets.squeeze(1) turns the shape [N, 1] into [N]",
     "numpy() is not supported for tensor subclasses": _REQUESTS[_Tensor.__array__],
@@ -106,7 +110,7 @@ def reason_of(error: Exception | SystemExit) -> str:
     if isinstance(error, GuardOnDataDependentSymNode):
         return (
             f"{_DEPENDS}: Python code branches on a computed number; use torch.where(condition, a, b) on tensors, "
-            f"without .item() or .shape of a selection ({PAGE})"
+            f"without .item(), .tolist() or .shape of a selection ({PAGE})"
         )
     if isinstance(error, IndexError) and "SymInt" in str(error):
         return f"{_DEPENDS}: a Python index is a computed number; use a tensor, as in x[index] without .item() ({PAGE})"

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.hooks import checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.base.model_modes import evaluation_mode
 from repro_mlir.frontends.torch.capture.imported_steps import import_step
 from repro_mlir.frontends.torch.capture.steps import DEFAULTS, StepTensors
 from repro_mlir.frontends.torch.capture.steps_with_loss import StepWithLoss
 from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
+from repro_mlir.frontends.torch.trace.random_sites import current_sites
 from repro_mlir.program.imported import ImportedProgram
 
 
@@ -42,16 +43,24 @@ def capture_evaluation(
         refuse_hooks({}, None)
         imported = import_step(step, options)
     if imported.random is not None:
-        raise CaptureError("the model draws random numbers in evaluation mode, expected none")
+        raise located(
+            step.draws_at,
+            "the model draws random numbers in evaluation mode, expected none: F.dropout(x, p, self.training), or "
+            "nn.Dropout, draws only in training",
+        )
     for name in sorted(imported.bindings.written):
         raise CaptureError(f"the model writes {name} in evaluation mode, expected no write to the state")
     return imported
 
 
 class _Evaluation(StepWithLoss):
+    draws_at: str | None = None
+    """The origin of the first random numbers."""
+
     def run(self, tensors: StepTensors) -> list[torch.Tensor]:
         kept = [*tensors.parameters.values(), *tensors.buffers.values()]
         with torch.no_grad(), checked_module_hooks(self.model), self.model_with(tensors.parameters, tensors):
             loss, output = self.forward(tensors.batch)
             results = self.results_of(loss, output, tensors.batch, kept)
+        self.draws_at = current_sites().origin
         return self.give(results)

@@ -214,7 +214,11 @@ def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:
     """Returns advice on how to train a parameter that does not belong to the model."""
     if isinstance(loss_fn, torch.nn.Module) and any(parameter is each for each in loss_fn.parameters()):
         return " but the loss function's: expected one module that contains both and returns the loss, and loss_fn=None"
-    return ": expected parameters of the model only; for f32 copies of its parameters, use a model in f32 and autocast="
+    return (
+        ": make the optimizer from model.parameters() again if a layer was replaced or load_state_dict(assign=True) "
+        "was called; put modules of a list into a torch.nn.ModuleList; for f32 copies of the parameters, use a model "
+        "in f32 and autocast="
+    )
 
 
 def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -21,6 +21,7 @@ import importlib.util
 import itertools
 import logging
 import operator
+import os
 import pickle
 import random
 import sys
@@ -537,6 +538,8 @@ class _Search:
             self._note(f"{name}.alive", _Got(lambda: value.alive))
         elif is_log(value):
             self._log(name, value)
+        elif value is os.environ:
+            self._container("os.environ", vars(value)["_data"])
         elif issubclass(kind, logging.LoggerAdapter):
             self._open.append((f"{name}.logger", value.logger))
             self._object(name, value)
@@ -853,6 +856,14 @@ class TensorContents:
 def contents(value: _Held) -> Hashable:
     """Returns a value that is equal for equal contents."""
     return _facts(value), blake3.blake3(_bytes(value).data).digest()
+
+
+def is_generator(part: Hashable) -> bool:
+    """Whether `contents` has returned this value for a generator of random numbers."""
+    return isinstance(part, tuple) and len(part) == 2 and part[0] in _GENERATOR_NAMES
+
+
+_GENERATOR_NAMES = {kind.__name__ for kind in GENERATORS}
 
 
 def _state_of(generator: Any) -> object:

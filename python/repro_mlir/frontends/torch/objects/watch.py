@@ -50,6 +50,11 @@ def check_environment() -> None:
     """Raises CaptureError for settings of this thread that a compiled step would not follow."""
     if torch.is_autocast_enabled("cpu"):
         raise CaptureError("the step runs within torch.autocast: pass autocast= to Trainer instead")
+    if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
+        raise CaptureError(
+            "torch.autograd.detect_anomaly is active, which reads the values of each gradient: leave it out; "
+            "nonfinite_loss='stop' of Trainer ends a run at the first loss that is not finite"
+        )
     if _TINY * _HALF == 0.0:
         raise CaptureError("torch.set_flush_denormal(True) is set: a compiled step keeps subnormals; set it to False")
 

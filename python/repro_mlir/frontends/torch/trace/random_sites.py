@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from repro_mlir.frontends.torch.base.caught_errors import current_origin
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
 from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, current_dispatch_modes
@@ -93,6 +94,7 @@ class RandomSites(TorchDispatchMode):
 
     Attributes:
       drawn: whether any site was drawn.
+      origin: the user's line or the module that has drawn first, if known.
     """
 
     def __init__(self, seed: torch.Tensor, step: torch.Tensor) -> None:
@@ -101,6 +103,7 @@ class RandomSites(TorchDispatchMode):
         self.seed = seed
         self.step = step
         self.drawn = False
+        self.origin: str | None = None
         self._next = 0
         self._saved: list[tuple[Any, str, Any]] = []
         self._captures: list[Token[bool]] = []
@@ -158,6 +161,8 @@ class RandomSites(TorchDispatchMode):
 
     def take(self) -> int:
         """Returns the number of a new site, from which the caller draws."""
+        if self.origin is None:
+            self.origin = current_origin()
         self.drawn = True
         self._next += 1
         return self._next - 1

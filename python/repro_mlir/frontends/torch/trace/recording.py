@@ -272,7 +272,7 @@ class Recording:
             elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
                 self.asked.append(frame.f_globals)
             is_pure = home in _PURE or home.split(".")[0] in _PURE_PACKAGES or (home == "sys" and name in _PURE_OF_SYS)
-            if (is_pure and name not in _IMPURE) or name == "sleep":
+            if (is_pure and name not in _IMPURE) or name in ("sleep", "fspath", "text_encoding"):
                 return
             what = f"{home}.{name}" if home and home != "builtins" else name
         elif isinstance(owner, type):
@@ -286,7 +286,12 @@ class Recording:
         elif isinstance(owner, LOCKS) and name == "locked":
             what = "locked of a lock"
         elif isinstance(owner, random.Random) and name != "getstate" and owner is not random._inst:
-            what = f"{type(owner).__name__}.{name}"
+            if self._refusal is None:
+                line = _user_line(frame)
+                self._refusal = (
+                    f"{line}the step draws random numbers from a random.Random: use torch's, without a generator"
+                )
+            return
         elif isinstance(owner, io.IOBase) and not isinstance(owner, io.StringIO | io.BytesIO) and not is_opaque(owner):
             what = f"{type(owner).__name__}.{name}"
         else:

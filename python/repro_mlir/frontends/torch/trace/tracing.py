@@ -39,6 +39,7 @@ from repro_mlir.frontends.torch.base.source_lines import (
     origin_of_frame,
     origin_of_node,
     origin_of_traceback,
+    phase_of_error,
 )
 from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_requests import numbers_without_values, reason_of
@@ -421,7 +422,8 @@ def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
         if isinstance(error, RuntimeError | ValueError) and reason.startswith(f"{type(error).__name__}: "):
             layer = layer_of_traceback(error.__traceback__, modules)
             reason = f"{reason.rstrip('.')}: {layer}: change the layer or the shape of its input" if layer else reason
-        raise located(origin_of_traceback(error.__traceback__, modules), reason) from None
+        origin = origin_of_traceback(error.__traceback__, modules) or phase_of_error(error)
+        raise located(origin, reason) from None
 
 
 @contextlib.contextmanager
