@@ -210,8 +210,8 @@ def precede_updates(check_average: Callable[[AveragedModel], None], check_scaler
                 check_scaler()
         update_scaler(scaler, new_scale)
 
-    AveragedModel.update_parameters = update_parameters  # type: ignore[method-assign]
-    torch.amp.GradScaler.update = update  # type: ignore[method-assign]
+    AveragedModel.update_parameters = update_parameters  # type: ignore[assignment, method-assign]
+    torch.amp.GradScaler.update = update  # type: ignore[assignment, method-assign]
 
 
 def precede_gradient_functions(check: Callable[[str, list[torch.Tensor]], None]) -> None:

@@ -574,7 +574,7 @@ class _Run:
         self._calls = NumberCalls(tape)
         self._expressions = expressions
         self._is_first = is_first
-        tape.begin(tensors.number, expressions and expressions.note_number)
+        tape.begin(tensors.number, None if expressions is None else expressions.note_number)
         self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
         own: dict[torch.Tensor, _Entries] = {}
         self._groups = []
@@ -836,7 +836,8 @@ class _Run:
                 f"{change} to shape {list(value.shape)} of {value.dtype}, "
                 f"expected {list(before.shape)} of {before.dtype} as before"
             )
-        if kind == "number" and type(before) is int and node_of(self.tape, value).kind is not int:
+        node = self.node(entries.parameter, key) if kind == "number" else None
+        if node is not None and type(before) is int and node.kind is not int:
             raise CaptureError(f"{change} to a float, expected an int as before")
 
     def refuse_shared_memory(self) -> None:
