@@ -35,11 +35,11 @@ def tool(name: str, *options: str, text: bytes) -> bytes:
     return subprocess.run([path, *options], input=text, stdout=subprocess.PIPE, check=True).stdout
 
 
-def map_program(program: Program, machine: str, options: str) -> bytes:
-    """Returns the core plan of a program, with options of the pipeline `cores-map`."""
+def map_program(program: str, machine: str, options: str) -> bytes:
+    """Returns the core plan of a canonical program, with options of the pipeline `cores-map`."""
     level = native_level()
     pipeline = f"cores-map{{machine={machine} {options}}},cores-lower{{level={level}}}"
-    lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({pipeline})", text=program.text.encode())
+    lowered = tool("repro-opt", f"--pass-pipeline=builtin.module({pipeline})", text=program.encode())
     return tool("repro-translate", "--cores-to-plan", f"--level={level}", text=lowered)
 
 
@@ -63,7 +63,7 @@ def main() -> None:
         program, (inputs,) = capture_steps(load_training(script), 1)
         for name in options.machine:
             (naive, want), (report, bits) = (
-                simulate(map_program(program, name, mapping), program, inputs) for mapping in MAPPINGS.values()
+                simulate(map_program(program.text, name, mapping), program, inputs) for mapping in MAPPINGS.values()
             )
             if bits != want:
                 raise SystemExit(f"{script} on {name}: expected equal bits of both mappings, got different ones")

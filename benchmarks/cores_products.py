@@ -3,10 +3,11 @@
 
 """Compares the simulated times of matrix products on machines of many cores with their bounds.
 
-    python benchmarks/cores_products.py [--machine NAME ...] [--json FILE]
+    python benchmarks/cores_products.py [--machine NAME ...] [--cuts gain|all|none] [--json FILE]
 
 The bound of a step is the largest of three times: that of the kernels of the busiest core, of the busiest channel of
-the DRAM, and of the busiest cut of the network; each includes the cost of a call (docs/guides/many-cores.md).
+the DRAM, and of the busiest cut of the network; each includes the cost of a call (docs/guides/many-cores.md). `--cuts`
+is the option of the pass `repro-map-split`, which cuts sums at chunks.
 """
 
 import argparse
@@ -15,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from repro_mlir.compilation import cores
-from repro_mlir.compilation.cpu import native_level
+from cores_mapping import map_program
 from repro_mlir.execute.cores import CoresBackend
 
 _ORDERS = {
@@ -24,10 +24,13 @@ _ORDERS = {
     "exact, 2 digits": "#repro.exact<digits = 2>",
 }
 
+# Products whose sums are worth cutting.
+_LONG = [(16, 16, 4096), (64, 64, 8192), (256, 256, 4096)]
+
 _SHAPES = {
-    "tiny-2x2": [(16, 16, 64), (64, 64, 64), (64, 256, 128)],
-    "spinnaker2": [(64, 64, 64), (256, 256, 256), (512, 512, 512), (512, 768, 768)],
-    "wormhole-n150": [(64, 64, 64), (256, 256, 256), (512, 512, 512), (1024, 1024, 512)],
+    "tiny-2x2": [(16, 16, 64), (64, 64, 64), (64, 256, 128), (16, 16, 2048)],
+    "spinnaker2": [(64, 64, 64), (256, 256, 256), (512, 512, 512), (512, 768, 768), *_LONG],
+    "wormhole-n150": [(64, 64, 64), (256, 256, 256), (512, 512, 512), (1024, 1024, 512), *_LONG],
 }
 
 _PROGRAM = """
@@ -47,11 +50,11 @@ func.func @main(%x: tensor<{m}x{k}xf32>, %y: tensor<{k}x{n}xf32>, %z: tensor<{m}
 """
 
 
-def simulate(machine: str, shape: tuple[int, int, int], order: str) -> dict[str, Any]:
+def simulate(machine: str, shape: tuple[int, int, int], order: str, cuts: str = "gain") -> dict[str, Any]:
     """Returns the report of the simulator for an m x n x k product of random numbers."""
     m, n, k = shape
     program = _PROGRAM.format(m=m, n=n, k=k, order=order)
-    backend = CoresBackend(cores.compile(program, cores.read_machine(machine), native_level()))
+    backend = CoresBackend(map_program(program, machine, f"cuts={cuts}"))
     random = np.random.default_rng(0)
     inputs = [random.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n), (m, n))]
     backend.run([], inputs, [kind.empty() for kind in backend.outputs])
@@ -62,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", nargs="+", choices=_SHAPES, default=list(_SHAPES), metavar="NAME")
     parser.add_argument("--json", type=Path, help="write the rows to FILE", metavar="FILE")
+    parser.add_argument("--cuts", choices=("gain", "all", "none"), default="gain", help="which sums are cut")
     options = parser.parse_args()
     rows = []
     print("| machine | m x n x k | sums | simulated | bound | ratio | largest bound |")
@@ -69,7 +73,7 @@ def main() -> None:
     for machine in options.machine:
         for shape in _SHAPES[machine]:
             for name, order in _ORDERS.items():
-                report = simulate(machine, shape, order)
+                report = simulate(machine, shape, order, options.cuts)
                 seconds, bound = report["seconds"], report["bound_seconds"]
                 largest = max(report["bounds"], key=report["bounds"].get)
                 row = {"machine": machine, "shape": shape, "sums": name, "seconds": seconds, "bound_seconds": bound}

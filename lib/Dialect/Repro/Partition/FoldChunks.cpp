@@ -38,7 +38,7 @@ SmallVector<unsigned> FoldChunks::getLoops(utils::IteratorType type) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Which folds are cut
+// The choice of chunks
 //===----------------------------------------------------------------------===//
 
 /// Sets the dimensions of the operands that the loop that is cut indexes.
@@ -51,9 +51,8 @@ bool FoldChunks::setDimensions(bool joined) {
   for (AffineMap map : ArrayRef(maps).drop_back()) { // the output
     std::optional<Dimensions> found;
     for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
-      if (llvm::none_of(loops, [&](unsigned loop) {
-            return expr.isFunctionOfDim(loop);
-          }))
+      if (llvm::none_of(
+              loops, [&](unsigned loop) { return expr.isFunctionOfDim(loop); }))
         continue;
       if (!found)
         found = {unsigned(dim), 0};
@@ -156,8 +155,7 @@ std::optional<FoldChunks> FoldChunks::get(FoldOp fold, bool joined,
       chunks.outer.assign(reductions.begin(), reductions.begin() + i);
       chunks.inner.assign(reductions.begin() + i + 1, reductions.end());
       if (!chunks.setGroups(sizes[i], inner, parts) ||
-          !chunks.setDimensions(false) ||
-          (!isLast && chunks.groups.size() > 1))
+          !chunks.setDimensions(false) || (!isLast && chunks.groups.size() > 1))
         return std::nullopt;
       return chunks;
     }
@@ -247,8 +245,7 @@ FoldOp FoldChunks::computeChunks(OpBuilder &b, ValueRange inputs,
   for (unsigned number : inner)
     loops[number] = add();
   SmallVector<AffineMap> maps;
-  for (auto [found, map] :
-       llvm::zip(dimensions, fold.getIndexingMapsArray())) {
+  for (auto [found, map] : llvm::zip(dimensions, fold.getIndexingMapsArray())) {
     SmallVector<AffineExpr> exprs;
     for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
       if (!found || dim < found->first || dim >= found->first + found->count)
@@ -269,10 +266,10 @@ FoldOp FoldChunks::computeChunks(OpBuilder &b, ValueRange inputs,
   if (auto known = dyn_cast<OrderAttr>(order))
     order = OrderAttr::get(b.getContext(), known.getChunk(), known.getLanes(),
                            /*run=*/0, known.getTotals());
-  auto result = FoldOp::create(
-      b, fold.getLoc(), getTypes(results), inputs, ValueRange{results},
-      b.getAffineMapArrayAttr(maps),
-      getIterators(b, numParallel, count - numParallel), order);
+  auto result =
+      FoldOp::create(b, fold.getLoc(), getTypes(results), inputs,
+                     ValueRange{results}, b.getAffineMapArrayAttr(maps),
+                     getIterators(b, numParallel, count - numParallel), order);
   IRMapping mapping;
   fold.getRegion().cloneInto(&result.getRegion(), mapping);
   return result;

@@ -8,7 +8,7 @@
 // (T4) A fold becomes folds that compute the results of its chunks, where the
 // number of the chunk is a parallel loop, and one that combines these results.
 // The operands are tensors or buffers. repro.fold is the only operation with
-// chunks, so this is no method of PartitionOpInterface.
+// chunks, so PartitionOpInterface has no method for this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,9 +79,7 @@ private:
   explicit FoldChunks(FoldOp fold) : fold(fold) {}
   bool setDimensions(bool joined);
   bool setGroups(int64_t n, int64_t inner, int64_t parts);
-  AffineMap getResultMap() const {
-    return fold.getIndexingMapsArray().back();
-  }
+  AffineMap getResultMap() const { return fold.getIndexingMapsArray().back(); }
   SmallVector<unsigned> getLoops(utils::IteratorType type) const;
 
   mutable FoldOp fold;
