@@ -7,6 +7,8 @@
 
 #include "PartitionCandidates.h"
 
+#include "Codegen/Schedule/Buffers/Kernel.h"
+
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -268,6 +270,81 @@ FailureOr<int64_t> cores::getTileBudget(const MappedLaunch &launch,
     tiling = std::move(smaller);
   }
   return budget;
+}
+
+/// Returns the number of pieces of at most `most` for pieces of a size, or for
+/// smaller ones.
+static int64_t countPieces(int64_t extent, int64_t size, int64_t most) {
+  size = std::max({size, int64_t(llvm::divideCeil(extent, most)), int64_t(1)});
+  return llvm::divideCeil(extent, size);
+}
+
+SmallVector<SmallVector<int64_t>>
+cores::suggestPartitions(const MappedLaunch &source, unsigned sourceAccess,
+                         ArrayRef<int64_t> partition,
+                         const MappedLaunch &target, unsigned targetAccess,
+                         const ManyCore &machine) {
+  struct Dimension {
+    int64_t size, stride, length; ///< of a piece, in elements of the tensor
+  };
+  SmallVector<Dimension> dimensions;
+  const Place &place = source.places[sourceAccess];
+  int64_t unused;
+  SmallVector<int64_t> strides = *getStaticStrides(place.type, unused);
+  AffineMap map = source.tiles.getAccesses()[sourceAccess].map;
+  for (auto [expr, size, stride] :
+       llvm::zip_equal(map.getResults(), place.type.getShape(), strides)) {
+    int64_t count = 1;
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      for (auto [loop, pieces] :
+           llvm::zip_equal(source.tiles.getAxes(), partition))
+        if (loop == dim.getPosition())
+          count = pieces;
+    if (size > 1)
+      dimensions.push_back(
+          {size, stride, int64_t(llvm::divideCeil(size, count)) * stride});
+  }
+  llvm::sort(dimensions, [](const Dimension &a, const Dimension &b) {
+    return a.stride > b.stride;
+  });
+
+  const KernelAccess &access = target.tiles.getAccesses()[targetAccess];
+  strides = *getStaticStrides(target.places[targetAccess].type, unused);
+  int64_t rest = machine.getCores();
+  SmallVector<int64_t> counts;
+  SmallVector<bool> isFree;
+  for (unsigned loop : target.tiles.getAxes()) {
+    int64_t extent = target.tiles.getExtents()[loop], count = 1;
+    isFree.push_back(!access.dependsOn(loop));
+    for (auto [linear, stride] : llvm::zip_equal(access.linear, strides)) {
+      if (!linear || linear->coefficients[loop] != 1 || stride == 0)
+        continue;
+      // The elements between the begin and the end of the dimension that a
+      // piece of the other launch has.
+      int64_t length = stride * extent;
+      for (const Dimension &each : dimensions) {
+        if (each.stride >= stride * extent || each.stride * each.size <= stride)
+          continue;
+        length = std::min(length, each.length);
+        if (each.length > each.stride)
+          break;
+      }
+      count = countPieces(extent, llvm::divideCeil(length, stride), rest);
+    }
+    counts.push_back(count);
+    rest /= count;
+  }
+  SmallVector<SmallVector<int64_t>> found = {counts};
+  // The loops that the tensor does not depend on may use the other cores.
+  for (auto [i, loop] : llvm::enumerate(target.tiles.getAxes())) {
+    if (!isFree[i] || rest <= 1)
+      continue;
+    counts[i] = countPieces(target.tiles.getExtents()[loop], 1, rest);
+    rest /= counts[i];
+  }
+  if (counts != found.front())
+    found.push_back(counts);
+  return found;
 }
 
 /// The numbers of pieces and of boxes of a piece that are sampled at most.

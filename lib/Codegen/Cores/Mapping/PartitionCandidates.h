@@ -84,6 +84,14 @@ FailureOr<int64_t> getTileBudget(const MappedLaunch &launch,
 SmallVector<int64_t> cutBatch(const MappedLaunch &launch,
                               const ManyCore &machine);
 
+/// Returns the partitions of the launch `target` for which each piece accesses
+/// of a tensor what a single piece of `source` accesses, if both see the tensor
+/// by views with related strides.
+SmallVector<SmallVector<int64_t>>
+suggestPartitions(const MappedLaunch &source, unsigned sourceAccess,
+                  ArrayRef<int64_t> partition, const MappedLaunch &target,
+                  unsigned targetAccess, const ManyCore &machine);
+
 /// Returns some pieces of a candidate, with boxes of an access.
 std::vector<SampledPiece> samplePieces(const MappedLaunch &launch,
                                        unsigned access,
