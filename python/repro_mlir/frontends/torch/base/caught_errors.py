@@ -171,8 +171,7 @@ def _maker(leaf: Any) -> Callable[[], Any] | None:
         return None
 
     def make() -> torch.Tensor:
-        made = torch.empty_strided(shape, strides, dtype=dtype)
-        made.untyped_storage().fill_(0)
+        made = torch.zeros(max(reach, 0), dtype=dtype).as_strided(shape, strides)
         if kind is not None:
             return kind(made, requires_grad)
         made.requires_grad_(requires_grad)
