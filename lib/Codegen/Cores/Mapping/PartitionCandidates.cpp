@@ -103,7 +103,7 @@ double PartitionCandidate::getSeconds(ArrayRef<AccessCost> reads,
   double time = isDouble && numTiles > 1
                     ? in + out + std::max(compute, transfer)
                     : compute + transfer;
-  time += (readsDram ? latency : 0);
+  time += (readsDram ? latency : 0) + waiting;
   return std::max(time, compute + control);
 }
 
@@ -153,6 +153,9 @@ PartitionCandidate cores::makeCandidate(const MappedLaunch &launch,
         llvm::alignTo(getBoxBytes(launch.tiles, i, candidate.piece),
                       getLocalAlignment(machine)));
   }
+  candidate.waiting = std::max(
+      0.0, candidate.tiling.seconds -
+               candidate.getSeconds(candidate.reads, candidate.writes, machine));
   candidate.seconds =
       std::max(candidate.tiling.seconds,
                getBound(launch, cost, partition, numPieces, machine));

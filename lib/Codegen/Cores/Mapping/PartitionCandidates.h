@@ -41,6 +41,7 @@ struct PartitionCandidate {
   bool isDouble = true; ///< whether transfers overlap with runs
   double compute = 0;   ///< seconds of the runs, without transfers
   double control = 0;   ///< seconds to release and to acquire the pieces
+  double waiting = 0;   ///< seconds of multicasts that nothing covers
   /// By access, if the tensor lies in the DRAM.
   SmallVector<AccessCost> reads, writes;
   /// By access: the bytes of a piece in the memory of its core.
