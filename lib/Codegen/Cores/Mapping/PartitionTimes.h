@@ -92,7 +92,7 @@ private:
   bool isWrong = false;
   std::vector<SmallVector<unsigned>> live; ///< by launch
 
-  // What has been computed, by access and candidates.
+  // The values that have been computed, by access and candidates.
   std::map<std::tuple<KernelPartitions *, unsigned, unsigned>,
            std::vector<SampledPiece>>
       samples;
