@@ -153,9 +153,10 @@ PartitionCandidate cores::makeCandidate(const MappedLaunch &launch,
         llvm::alignTo(getBoxBytes(launch.tiles, i, candidate.piece),
                       getLocalAlignment(machine)));
   }
-  candidate.waiting = std::max(
-      0.0, candidate.tiling.seconds -
-               candidate.getSeconds(candidate.reads, candidate.writes, machine));
+  candidate.waiting =
+      std::max(0.0, candidate.tiling.seconds -
+                        candidate.getSeconds(candidate.reads, candidate.writes,
+                                             machine));
   candidate.seconds =
       std::max(candidate.tiling.seconds,
                getBound(launch, cost, partition, numPieces, machine));

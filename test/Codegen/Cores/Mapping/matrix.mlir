@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // 600 products in two slices of 300, since 511 fit.
-// CHECK: repro.fold #repro.any_order {{.*}} : memref<2x600xi8>, memref<2x600xi8>, memref<600x12xi8>, memref<600x12xi8>) outs({{.*}} : memref<2x12xi64>)
+// CHECK: repro.fold #repro.any_order {{.*}} : memref<8x600xi8>, memref<8x600xi8>, memref<600x3xi8>, memref<600x3xi8>) outs({{.*}} : memref<8x3xi64>)
 // CHECK-SAME: cores.matrix = #cores.matrix<rows = 4, columns = 4, slice = 300>
 
 // EXPANDED: func.func private @repro_multiply_bytes(
