@@ -27,7 +27,7 @@ from repro_mlir.program import Program
 FOLDER = Path(__file__).resolve().parent
 SCRIPTS = ("benchmarks/cores_models/perceptron.py", "benchmarks/cores_models/transformer.py",
            "examples/digits_cnn.py", "examples/names_gpt.py")  # fmt: skip
-MAPPINGS = {"naive": "cuts=none strategy=batch multicasts=none homes=dram", "default": ""}
+MAPPINGS = {"naive": "cuts=fit strategy=batch multicasts=none homes=dram", "default": ""}
 
 
 def tool(name: str, *options: str, text: bytes) -> bytes:

@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", nargs="+", choices=_SHAPES, default=list(_SHAPES), metavar="NAME")
     parser.add_argument("--json", type=Path, help="write the rows to FILE", metavar="FILE")
-    parser.add_argument("--cuts", choices=("gain", "all", "none"), default="gain", help="which sums are cut")
+    parser.add_argument("--cuts", choices=("gain", "all", "fit"), default="gain", help="which sums are cut")
     options = parser.parse_args()
     rows = []
     print("| machine | m x n x k | sums | simulated | bound | ratio | largest bound |")

@@ -55,7 +55,7 @@ def test_k4_factors_at_the_limits(kind: str, digits: int) -> None:
     m, n, k = 5, 6, 1025
     inputs = [factors(kind, (m, k), digits, 1), factors(kind, (k, n), digits, 2), np.full((m, n), -0.0, np.float32)]
     program = exact_product(m, n, k, digits)
-    backend = check(program, inputs, "tiny-2x2", plan=core_plan(mapped(program, "tiny-2x2", "cuts=none")))
+    backend = check(program, inputs, "tiny-2x2", plan=core_plan(mapped(program, "tiny-2x2", "cuts=fit")))
     assert backend.report["bound_seconds"] <= backend.report["seconds"]
     # (T4) The cores compute parts of 257 products.
     check(program, inputs, "tiny-2x2")
@@ -125,7 +125,7 @@ def test_k4_cycles_of_the_array_are_counted() -> None:
 
 
 def test_k4_a_longer_slice_is_refused() -> None:
-    text = mapped(exact_product(4, 4, 600, 2), "tiny-2x2", "cuts=none")
+    text = mapped(exact_product(4, 4, 600, 2), "tiny-2x2", "cuts=fit")
     assert "slice = 300" in text
     with pytest.raises(ValueError, match=r"expected slices of at most 511 products of bytes.*\(K4\), got 600"):
         tool("repro-opt", "--repro-verify-cores", text=text.replace("slice = 300", "slice = 600"))

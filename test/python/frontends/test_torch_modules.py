@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parents[1]
 TORCH = TESTS.parents[1] / "python" / "repro_mlir" / "frontends" / "torch"
 
 TESTED_BY = {
-    "frontends/test_any_optimizer.py": "number_calls state_slots traced_numbers traced_optimizers",
+    "frontends/test_any_optimizer.py": "expressions number_calls state_slots traced_numbers traced_optimizers",
     "frontends/test_complex.py": "complex_pairs",
     "frontends/test_composed_operators.py": "bit_patterns householder resampling special_coefficients",
     "frontends/test_control_flow.py": "branches interpreters known_values value_checks",

@@ -81,14 +81,14 @@ def test_the_parts_of_a_mapping_add_up(mapping: Mapping) -> None:
 
 def test_the_least_memory_of_a_step_that_does_not_fit(tmp_path: Path) -> None:
     """With 1,024 bytes less than the least number, the step does not fit."""
-    program = program_of(product(1024))
-    small = machine(tmp_path, core={"data_bytes": 8192})
-    with pytest.raises(ReproError, match="expected an operation whose smallest tile fits into the 8192") as raised:
+    program = program_of(product(512))
+    small = machine(tmp_path, core={"data_bytes": 4096})
+    with pytest.raises(ReproError, match="expected an operation whose smallest tile fits into the 4096") as raised:
         map_step(program, small)
     found = re.search(r"fits if each core of this machine has ([\d,]+) data bytes, and no number", str(raised.value))
     assert found and "use a machine" not in str(raised.value)
     least = int(found[1].replace(",", ""))
-    assert map_step(program, machine(tmp_path, core={"data_bytes": least})).data["data_bytes"] == least > 8192
+    assert map_step(program, machine(tmp_path, core={"data_bytes": least})).data["data_bytes"] == least > 4096
     with pytest.raises(ReproError, match="expected an operation whose smallest tile"):
         map_step(program, machine(tmp_path, core={"data_bytes": least - 1024}))
 

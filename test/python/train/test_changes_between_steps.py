@@ -587,7 +587,7 @@ _LINE = r"^test_changes_between_steps.py:\d+: "
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
-        (_own_generator(), rf"{_LINE}the step itself changes generator of _own_generator"),
+        (_own_generator(), rf"{_LINE}the step draws random numbers from generator of _own_generator"),
         (_counted, rf"{_LINE}the step itself changes model.settings.factor.*: use the losses that step and fit return"),
         (_of_a_parameter(), r"reads the tensor of inner.weight through a reference outside of the model"),
     ],

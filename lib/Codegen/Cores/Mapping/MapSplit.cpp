@@ -26,6 +26,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 namespace mlir::repro {
 #define GEN_PASS_DEF_REPROMAPSPLIT
 #include "lib/Codegen/Cores/Mapping/Passes.h.inc"
@@ -295,10 +297,15 @@ static FailureOr<double> predictSeconds(Split &split, const ManyCore &machine) {
 /// without one.
 static FailureOr<std::optional<Split>> chooseSplit(const MappedLaunch &launch,
                                                    const ManyCore &machine,
-                                                   int64_t room, bool always) {
+                                                   int64_t room,
+                                                   StringRef cuts) {
   FoldOp fold = getSplittable(launch);
   std::optional<Split> best;
   if (!fold)
+    return best;
+  // Infinite if no tile of the launch fits into a core.
+  double seconds = getFastest(launch, machine).seconds;
+  if (cuts == "fit" && std::isfinite(seconds))
     return best;
   double most = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t parts) -> LogicalResult {
@@ -310,12 +317,12 @@ static FailureOr<std::optional<Split>> chooseSplit(const MappedLaunch &launch,
         split = Splitter(launch.tiles.getKernel(), fold, *chunks).split();
       if (!split || split->bytes > room)
         continue;
-      FailureOr<double> seconds = predictSeconds(*split, machine);
-      if (failed(seconds))
+      FailureOr<double> found = predictSeconds(*split, machine);
+      if (failed(found))
         return failure();
-      if (!best || *seconds < most) {
+      if (!best || *found < most) {
         best = std::move(split);
-        most = *seconds;
+        most = *found;
       }
       break;
     }
@@ -329,23 +336,23 @@ static FailureOr<std::optional<Split>> chooseSplit(const MappedLaunch &launch,
   } else if (failed(consider(0))) {
     return failure();
   }
-  if (best && !always && most > kMostTime * getFastest(launch, machine).seconds)
+  bool isFaster =
+      std::isfinite(most) && (cuts != "gain" || most <= kMostTime * seconds);
+  if (best && cuts != "all" && !isFaster)
     best.reset();
   return best;
 }
 
 void MapSplit::runOnOperation() {
   ModuleOp module = getOperation();
-  if (cuts != "gain" && cuts != "all" && cuts != "none") {
-    module.emitError("expected cuts=gain, cuts=all or cuts=none, got cuts=")
+  if (cuts != "gain" && cuts != "all" && cuts != "fit") {
+    module.emitError("expected cuts=gain, cuts=all or cuts=fit, got cuts=")
         << cuts;
     return signalPassFailure();
   }
   FailureOr<MappingInput> input = readMappingInput(module, machine);
   if (failed(input))
     return signalPassFailure();
-  if (cuts == "none")
-    return;
   auto &[description, plan, launches] = *input;
   int64_t room =
       (getFreeDram(plan, description) - kArenaAlignment) / kMostPlaces;
@@ -357,7 +364,7 @@ void MapSplit::runOnOperation() {
         {launch.tiles.getKernel(), launch.tiles.getAxes().size()});
     if (isNew) {
       FailureOr<std::optional<Split>> split =
-          chooseSplit(launch, description, room, cuts == "all");
+          chooseSplit(launch, description, room, cuts);
       if (failed(split))
         return signalPassFailure();
       found->second = std::move(*split);

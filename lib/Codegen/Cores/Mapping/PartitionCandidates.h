@@ -46,8 +46,8 @@ struct PartitionCandidate {
   SmallVector<AccessCost> reads, writes;
   /// By access: the bytes of a piece in the memory of its core.
   SmallVector<int64_t> pieceBytes;
-  /// Of the launch if all tensors lie in the DRAM; infinite if no tile fits
-  /// into a core.
+  /// The time of the launch if all tensors lie in the DRAM; infinite if no tile
+  /// fits into a core.
   double seconds = 0;
 
   /// Returns the number of pieces to which each box of an access is sent.

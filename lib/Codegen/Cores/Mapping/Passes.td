@@ -38,8 +38,8 @@ def ReproMapSplit : Cores_MapPass<"repro-map-split"> {
 
     A launch is replaced if the sum of the predicted times of the new launches
     is at most 0.9 times the predicted time of the launch, or if no tile of the
-    launch fits into a core. With `cuts=all`, each fold is cut that can be, and
-    with `cuts=none` no fold: for tests and comparisons.
+    launch fits into a core. For tests and comparisons, `cuts=all` cuts each fold
+    that can be cut, and `cuts=fit` only those of which no tile fits.
 
     The elements of a chunk have to be a part of one reduction loop with all
     iterations of the loops in it, or of all reduction loops in one, which
@@ -50,7 +50,7 @@ def ReproMapSplit : Cores_MapPass<"repro-map-split"> {
   }];
   let options = machineOptions # [
     Option<"cuts", "cuts", "std::string", /*default=*/"\"gain\"",
-           "gain, all or none">];
+           "gain, all or fit">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::LLVM::LLVMDialect",

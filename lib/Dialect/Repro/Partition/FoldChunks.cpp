@@ -4,6 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// (T4) The folds that compute the results of chunks, and that combine them.
+//
+//===----------------------------------------------------------------------===//
 
 #include "FoldChunks.h"
 

@@ -1,6 +1,6 @@
 // (K4) An exact contraction: the array of a core adds the products of digits, in slices that cannot overflow.
-// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=none})' | FileCheck %s
-// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=none},repro-expand-matrices)' | FileCheck %s --check-prefix=EXPANDED
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=fit})' | FileCheck %s
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=fit},repro-expand-matrices)' | FileCheck %s --check-prefix=EXPANDED
 // Wormhole's arrays add bf16 in an order that no one knows.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=wormhole-n150})' | FileCheck %s --check-prefix=FLOATS
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

@@ -1,4 +1,4 @@
-// RUN: %repro-opt %s --verify-diagnostics --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2 cuts=none})'
+// RUN: %repro-opt %s --verify-diagnostics --pass-pipeline='builtin.module(schedule,repro-map-partition{machine=tiny-2x2},repro-map-tile{machine=tiny-2x2})'
 // A chunk of the row fits (T4).
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(cores-map{machine=tiny-2x2})' -o /dev/null
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.

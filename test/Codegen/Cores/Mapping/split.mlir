@@ -1,12 +1,12 @@
 // (T4) Folds whose launches become faster are cut at chunks; the loop over chunks is parallel.
 // DEFINE: %{split} = schedule,repro-map-split
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(%{split}{machine=tiny-2x2})' | FileCheck %s
-// RUN: %repro-opt %s --pass-pipeline='builtin.module(%{split}{machine=tiny-2x2 cuts=none})' | FileCheck %s --check-prefix=NONE
+// RUN: %repro-opt %s --pass-pipeline='builtin.module(%{split}{machine=tiny-2x2 cuts=fit})' | FileCheck %s --check-prefix=NONE
 // RUN: not %repro-opt %s --pass-pipeline='builtin.module(%{split}{machine=tiny-2x2 cuts=some})' 2>&1 | FileCheck %s --check-prefix=NAME
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// NAME: expected cuts=gain, cuts=all or cuts=none, got cuts=some
+// NAME: expected cuts=gain, cuts=all or cuts=fit, got cuts=some
 // NONE-NOT: @split
 
 // A product with two full chunks and a shorter one. A constant init is combined with the totals.
