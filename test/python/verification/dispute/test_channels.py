@@ -248,7 +248,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             (receipt, receipt, "--token", script): "expected two receipts or addresses",
             (receipt, f"files:{taken.parent}/none"): "expected a folder",
             ("--serve", receipt, "--listen", f"tcp:0.0.0.0:{port}"): "Address already in use",
-            (receipt, receipt, "--terms", script + "x"): "expected a script, but there is no such file",
+            (receipt, receipt, "--terms", script + "x"): "expected a script or a receipt, but there is no such file",
             ("--serve", receipt): "expected --serve RECEIPT with --listen ADDRESS, and without A and B",
             ("--serve", receipt, "--listen", "somewhere"): "expected an address",
             ("--serve", receipt, "--listen", "files:"): "expected an address",
