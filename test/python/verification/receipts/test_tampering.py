@@ -69,7 +69,7 @@ def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
         for kind in receipt.header.programs[0].signature.inputs:
             size = StoredInputs([kind]).size
             at = offset + draw.randrange(size)
-            place = f"inputs.bin: input {kind.name} is"
+            place = f"inputs.bin: tensor {kind.name} is"
             yield of_bit(f"bit of {kind.name} of step {step}", "inputs.bin", at, 3, step, place)
             offset += size
 
