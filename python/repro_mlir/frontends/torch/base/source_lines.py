@@ -267,7 +267,7 @@ class SourceLines(internals.TorchDispatchMode):
             self._origins.setdefault(internals.get_sequence_number() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
         mode = internals.get_proxy_mode()
-        last = None if mode is None else next(reversed(mode.tracer.graph.nodes), None)
+        last = None if mode is None else next(iter(reversed(mode.tracer.graph.nodes)), None)
         with torch.fx.traceback.annotate({_MODULE: module} | recomputation_mark()):
             try:
                 return function(*args, **(kwargs or {}))
